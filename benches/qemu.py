@@ -1,11 +1,10 @@
 """The public models on QEMU's Cortex-M55: whether they are the reference, what they take, what CPU operators cost.
 
-    python benches/qemu.py [MODEL ...] [--seeds N] [--sram SIZE]
+    python benches/qemu.py [MODEL ...] [--seeds N] [--sram SIZE] [--accelerator NAME]
 
 A row for each model: output elements that differ from the reference, bytes of code and constants of the CPU, of what
-the NPU reads, and of the arena, and the instructions of the operators on the CPU in one run. A model that cannot be
-written as C, because an operator on the CPU has no kernel in C, is named with the reason. Ends with status 1 if
-anything differs.
+the NPU reads, and of the arena, and the instructions of the operators on the CPU in one run, by kind. A model that
+cannot be written as C is named with the reason. Ends with status 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ethoscade.codegen.c.options import COptions
 from ethoscade.frontend import read_tflite
 from ethoscade.project import folder
 from ethoscade.project.trial import Trial, trial
-from harness import named_models
+from harness import ACCELERATOR, named_models
 
 MODELS = (
     "kws_ref_int8",
@@ -36,11 +35,11 @@ MODELS = (
 )
 
 
-def tried(model: Path, seeds: int, sram: str | None) -> tuple[Trial, float]:
+def tried(model: Path, seeds: int, sram: str | None, accelerator: str) -> tuple[Trial, float]:
     """A model on the emulated board, and instructions in a tick of its timer."""
     template = folder.template_named("qemu")
     with tempfile.TemporaryDirectory() as scratch:
-        artifact = ethoscade.compile(model, sram=sram).artifact
+        artifact = ethoscade.compile(model, sram=sram, accelerator=accelerator).artifact
         project = folder.make(template, Path(scratch) / "project", artifact, COptions())
         return trial(project, template, read_tflite(model), seeds), template.instructions_per_tick or 1.0
 
@@ -50,13 +49,14 @@ def main() -> int:
     parser.add_argument("models", nargs="*", metavar="MODEL")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--sram", metavar="SIZE")
+    parser.add_argument("--accelerator", metavar="NAME", default=ACCELERATOR)
     args = parser.parse_args()
     print("| model | elements | differ | code | constants | model | arena | CPU data | CPU operators: instructions |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     wrong = 0
     for model in named_models(args.models or MODELS):
         try:
-            found, factor = tried(model, args.seeds, args.sram)
+            found, factor = tried(model, args.seeds, args.sram, args.accelerator)
         except ethoscade.EthoscadeError as error:
             print(f"| {model.stem} | {error} |", flush=True)
             continue
@@ -66,7 +66,11 @@ def main() -> int:
             sizes[what] = sizes.get(what, 0) + section.size_bytes
         named = [sizes.get(k, 0) for k in ("code", "constants", ".ethoscade_model", ".ethoscade_arena")]
         data = sizes.get("data", 0) + sizes.get("zeroed", 0)
-        cpu = ", ".join(f"{call.kind} {round(call.ticks * factor):,}" for call in found.times if call.where == "cpu")
+        kinds: dict[str, float] = {}
+        for call in found.times:
+            if call.where == "cpu":
+                kinds[call.kind] = kinds.get(call.kind, 0) + call.ticks * factor
+        cpu = ", ".join(f"{kind} {round(count):,}" for kind, count in kinds.items())
         figures = (found.check.elements, found.check.mismatches, *named, data)
         print(f"| {model.stem} | {' | '.join(f'{figure:,}' for figure in figures)} | {cpu} |", flush=True)
         wrong += not found.check.ok

@@ -1,11 +1,19 @@
-"""Networks and tools for tests of projects: what is there to build with, a small network of each kind of call."""
+"""What tests of projects share: a small network of each kind of call, tools that are there or not, reading a board."""
 
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
+import ethoscade
+import numpy as np
 import pytest
+from ethoscade.errors import ProjectError
+from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
+from ethoscade.project import description
 from ethoscade.project.template import Template
 from ethoscade.testing import ModelBuilder
 
@@ -28,3 +36,21 @@ def need(template: Template, *, to_run: bool = False) -> None:
     missing = [tool.program for tool in wanted if shutil.which(tool.program) is None]
     if missing:
         pytest.skip(f"template '{template.name}' needs {', '.join(missing)}")
+
+
+def read_all(target: Path) -> tuple[list[str], dict[str, str]]:
+    """The tensors of a project that are the reference's, each compared whole, and what is said of the others."""
+    graph = read_tflite(target / description.MODEL)
+    inputs = random_inputs(graph, 1)
+    wanted = {graph.tensors[index].name: value for index, value in reference.run(graph, inputs).values.items()}
+    found, others = [], {}
+    with ethoscade.connect(target) as board:
+        for tensor in board.description.tensors:
+            try:
+                value = board.intermediate(tensor.name, inputs)
+            except ProjectError as error:
+                others[tensor.name] = str(error)
+                continue
+            np.testing.assert_array_equal(value, wanted[tensor.name].reshape(value.shape), err_msg=tensor.name)
+            found.append(tensor.name)
+    return found, others

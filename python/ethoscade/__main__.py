@@ -24,7 +24,7 @@ _MOST_DIGITS = 20
 # Options of commands that compile, by their names in the arguments.
 _OF_COMPILING = (
     "accelerator", "system_config", "memory_mode", "config", "sram", "optimise", "io", "epsilon", "keep_dead_channels",
-    "weight_encoder", "module_name", "weights",
+    "weight_encoder", "kernels", "module_name", "weights",
 )  # fmt: skip
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""

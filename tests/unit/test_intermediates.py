@@ -9,12 +9,11 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
-from board_support import need, several_calls
+from board_support import need, read_all, several_calls
 from command_line_support import Capture, run
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.errors import ProjectError
 from ethoscade.frontend import read_tflite
-from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.project import description
 from ethoscade.project.connection import Connection
@@ -23,24 +22,6 @@ from ethoscade.project.templates import TEMPLATES
 from ethoscade.run.simulator import disassemble
 from ethoscade.testing import inverted_residuals, keyword_spotting
 from model_files import model_folder
-
-
-def read_all(target: Path) -> tuple[list[str], dict[str, str]]:
-    """The tensors of a project that are the reference's, each compared whole, and what is said of the others."""
-    graph = read_tflite(target / description.MODEL)
-    inputs = random_inputs(graph, 1)
-    wanted = {graph.tensors[index].name: value for index, value in reference.run(graph, inputs).values.items()}
-    found, others = [], {}
-    with ethoscade.connect(target) as board:
-        for tensor in board.description.tensors:
-            try:
-                value = board.intermediate(tensor.name, inputs)
-            except ProjectError as error:
-                others[tensor.name] = str(error)
-                continue
-            np.testing.assert_array_equal(value, wanted[tensor.name].reshape(value.shape), err_msg=tensor.name)
-            found.append(tensor.name)
-    return found, others
 
 
 def project_of(model: bytes, template: str, tmp_path: Path, capfd: Capture, *options: str) -> Path:

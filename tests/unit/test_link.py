@@ -176,6 +176,18 @@ def test_single_calls_and_what_can_be_read_in_between(project: Project, board: B
         assert all(call.ticks > 0 and call.seconds == call.ticks / 1e9 for call in times)
 
 
+def test_inputs_are_wanted_before_every_run(project: Project, board: Board) -> None:
+    """Their places are others' once a run has begun: a run on what lies there would be silently wrong."""
+    with Connection(board.stream, project.description) as connection:
+        with pytest.raises(ProjectError, match="input 'image' was not set since the last run"):
+            connection.run()
+        same(connection.run(STEPS[0]), EXPECTED[0])
+        for again in (connection.run, lambda: connection.run_call(0)):
+            with pytest.raises(ProjectError, match="input 'image' was not set since the last run"):
+                again()
+        same(connection.run(STEPS[1]), EXPECTED[1])
+
+
 def test_wrong_names_shapes_and_numbers_are_told(project: Project, board: Board) -> None:
     with Connection(board.stream, project.description) as connection:
         with pytest.raises(ConfigError, match="no input 'picture'; its inputs are 'image'"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
-from board_support import need, several_calls
+from board_support import need, read_all, several_calls
 from command_line_support import Capture, run
 from ethoscade.codegen.c.options import COptions
 from ethoscade.errors import ConfigError, ProjectError
@@ -178,7 +178,8 @@ def test_templates_without_a_board_cannot_be_flashed(template: str, tmp_path: Pa
 def test_a_build_that_fails_says_why(tmp_path: Path, capfd: Capture) -> None:
     need(TEMPLATES["host"])
     target = made("host", tmp_path, capfd)
-    (target / "src" / "main.c").write_text("#error nothing here\n")
+    (target / "own").mkdir()
+    (target / "own" / "kernel.c").write_text("#error nothing here\n")
     status, out, err = run(["build", str(target)], capfd)
     assert (status, out) == (1, "") and "#error nothing here" in err
 
@@ -371,3 +372,23 @@ def test_the_sources_of_the_firmware_are_strict_c(tmp_path: Path, capfd: Capture
     units = sorted(f"src/{path.name}" for path in (target / "src").glob("*.c"))
     assert len(units) == 5
     compiled_alone(target, units, ["-Isrc", "-Igenerated", "-DETHOSCADE_CONFIG_H=<network_config.h>"])
+
+
+@pytest.mark.parametrize("template", sorted(TEMPLATES))
+def test_a_network_without_an_npu_asks_for_no_driver(template: str, tmp_path: Path, capfd: Capture) -> None:
+    target = made(template, tmp_path, capfd, "--accelerator", "none")
+    texts = {name: data for name, data in contents(target).items() if not name.startswith("generated")}
+    assert not [name for name, data in texts.items() if b"ethosu_driver.h" in data or b"core-driver" in data]
+    assert "src/npu_mailbox.c" not in texts and all(call.where == "cpu" for call in description.read(target).calls)
+
+
+def test_a_plain_cortex_m_is_the_reference_tensor_by_tensor(tmp_path: Path, capfd: Capture) -> None:
+    """Without an NPU every operator is a call, and every tensor can be read behind it."""
+    need(TEMPLATES["qemu-mps3-an547"], to_run=True)
+    target = made("qemu", tmp_path, capfd, "--accelerator", "none")
+    status, out, err = run(["run", str(target), "--json", "--seeds", "1"], capfd)
+    report = json.loads(out)
+    assert (status, err, report["verification"]["mismatches"]) == (0, "", 0)
+    assert all(call["ticks"] > 0 for call in report["calls"]) and len(report["calls"]) > 3
+    found, others = read_all(target)
+    assert others == {} and len(found) >= len(report["calls"])

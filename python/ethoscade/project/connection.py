@@ -52,8 +52,7 @@ class Connection:
 
     A request is sent again where its answer is damaged or late; `patience_seconds` is when that ends in a
     `ProjectError`. `resent` counts the requests that were sent again; `npu` is what plays the NPU of a board without
-    one. Methods raise `ProjectError` where the board is
-    silent, gone, or refuses.
+    one. Methods raise `ProjectError` where the board is silent, gone, or refuses.
     """
 
     def __init__(
@@ -68,6 +67,7 @@ class Connection:
         self.resent = 0
         self._calls = self._done = self._payload = self.ticks_per_second = 0
         self._stands = False
+        self._written: set[str] = set()
         self._stream, self._patience, self._npu = stream, patience_seconds, npu
         self._frames = frames.Reader()
         # Other than that of whoever talked to the board before.
@@ -117,12 +117,14 @@ class Connection:
                 f"{array.shape}"
             )
         self._write(self._offset(place), np.ascontiguousarray(array).tobytes())
+        self._written.add(name)
         self._done = 0
 
     def run(self, inputs: Mapping[str, npt.ArrayLike] | None = None) -> dict[str, Array]:
         """Run the network, or the rest of a run that stands, and read the outputs by name; `inputs` are set before.
 
-        Raises `ProjectError` with the status that the run returned.
+        Raises `ProjectError` with the status that the run returned, or for an input that was not set since the last
+        one: others may have its place.
         """
         for name, value in (inputs or {}).items():
             self.set_input(name, value)
@@ -133,7 +135,7 @@ class Connection:
     def run_call(self, number: int) -> None:
         """Run up to and with call `number`, and stand there, so that tensors can be read; a new run if none stands.
 
-        Raises `ConfigError` for a call that there is not, or that the run which stands has behind it.
+        Raises `ConfigError` for a call that there is not, or that the run which stands has behind it, and as `run`.
         """
         if not 0 <= number < self._calls:
             raise ConfigError(f"there is no call {number!r}: '{self.description.network}' has {self._calls}, from 0 on")
@@ -190,8 +192,6 @@ class Connection:
 
     def _begin_anew(self, inputs: Mapping[str, npt.ArrayLike]) -> None:
         self._finish()
-        if self.description.has_state:
-            self.reset()
         for name, value in inputs.items():
             self.set_input(name, value)
 
@@ -256,6 +256,12 @@ class Connection:
         return bytes(found)
 
     def _run(self, until: int) -> None:
+        missing = [name for name in self.description.inputs if name not in self._written]
+        if missing and not self._stands:
+            raise ProjectError(
+                f"input '{missing[0]}' was not set since the last run, and others may have its place by now"
+            )
+        self._written.clear()
         status, self._done = _RUN.unpack(self._ask(Command.RUN, _WORD.pack(until)))
         if status:
             self._stands = False

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from importlib.abc import Traversable
 from pathlib import Path
 from typing import NoReturn
 
@@ -95,18 +94,17 @@ def packaged(
     Filled in between @ signs: module, MODULE, network, and what there is `more`; a line of a word alone is its lines.
     """
     words = {"module": description.module, "MODULE": description.module.upper(), "network": _plain(description.network)}
-    words |= {"null": "NULL" if description.has_npu else "", **more}
-    words["mailbox"] = "src/npu_mailbox.c " if description.has_npu else ""
-    home = resources.files(__package__).joinpath("files").joinpath(folder)
+    words |= {"null": "NULL", "mailbox": " src/npu_mailbox.c"} if description.has_npu else {"null": "", "mailbox": ""}
+    words |= more
     found = {}
     for name in names:
-        text = re.sub(r"^@(\w+)@\n", lambda hit: _lines(words[hit.group(1)]), _read(home, name), flags=re.MULTILINE)
+        text = re.sub(r"^@(\w+)@\n", lambda hit: _lines(words[hit.group(1)]), _read(folder, name), flags=re.MULTILINE)
         found[name] = re.sub(r"@(\w+)@", lambda hit: words[hit.group(1)], text)
     return found
 
 
-def _read(home: Traversable, name: str) -> str:
-    return home.joinpath(name).read_text(encoding="utf-8")
+def _read(folder: str, name: str) -> str:
+    return resources.files(__package__).joinpath("files").joinpath(folder).joinpath(name).read_text(encoding="utf-8")
 
 
 def _lines(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ..codegen import provenance
 from ..codegen.c.options import COptions
 from ..errors import ConfigError
 from ..frontend import read_tflite
@@ -127,8 +128,13 @@ def _text(project: Project, template: Template, found: Trial) -> str:
     factor = template.instructions_per_tick or 1
     if on_cpu:
         width = max(len(call.kind) for call in on_cpu)
-        lines.append(f"operators on the CPU, {unit} in the last run:")
-        lines += [f"  {round(call.ticks * factor):>13,}  {call.kind:<{width}}  {call.name}" for call in on_cpu]
+        (names,) = provenance.short([[call.name for call in on_cpu]])
+        total = round(sum(call.ticks for call in on_cpu) * factor)
+        lines.append(f"operators on the CPU, {total:,} {unit} in the last run:")
+        lines += [
+            f"  {round(call.ticks * factor):>13,}  {call.kind:<{width}}  {name}"
+            for call, name in zip(on_cpu, names, strict=True)
+        ]
     programs = len(found.times) - len(on_cpu)
     if programs:
         lines.append(f"{programs} NPU program{'s' if programs > 1 else ''}, executed by the simulator and not timed")
