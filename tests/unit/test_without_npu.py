@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -125,3 +126,13 @@ def test_an_error_in_c_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "/nowhere/cc")
     with pytest.raises(VerificationError, match="/nowhere/cc"):
         ethoscade.compile(network(), accelerator="none").verify(seeds=1)
+
+
+@pytest.mark.parametrize("template", ["host", "qemu-mps3-an547"])
+def test_a_project_names_files_that_it_has(tmp_path: Path, template: str) -> None:
+    """Among them no stand-in for an NPU's driver."""
+    model = tmp_path / "net.tflite"
+    model.write_bytes(network())
+    assert main(["new", "--template", template, str(tmp_path / "p"), str(model), "--accelerator", "none"]) == 0
+    named = re.findall(r"src/\w+\.c", (tmp_path / "p" / "CMakeLists.txt").read_text())
+    assert named and all((tmp_path / "p" / name).is_file() for name in named)
