@@ -167,6 +167,20 @@ def test_tables_are_the_judges(function, vectorised, scale: float, zero_point: i
     np.testing.assert_array_equal(found[:, 1], np.diff(expected))
 
 
+def test_a_softmax_of_as_many_as_an_axis_has() -> None:
+    """Equal ones have the largest sum there is: all of 31 bits but for 65536."""
+    b = ModelBuilder(dtype=DType.INT16)
+    b.softmax(b.input((1, 1 << 16), quantisation=Quantisation((2.0**-12,), (0,))))
+    compiled = ethoscade.compile(b.build())
+    assert compiled.cpu_operators == ()
+    inputs = random_inputs(compiled.source, 0)
+    for given in (inputs, {name: np.full_like(value, 7) for name, value in inputs.items()}):
+        run = compiled.simulate(given)
+        assert not run.warnings
+        for name, value in reference.run(compiled.source, given).outputs.items():
+            np.testing.assert_array_equal(run.outputs[name], value)
+
+
 def test_what_the_reader_has_no_words_for_stays_on_the_cpu() -> None:
     """ADD by shifts, sums of 32 bits that no bias shows, and slopes that kernels would read as if they were int8."""
     b = ModelBuilder(dtype=DType.INT16)

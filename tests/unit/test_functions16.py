@@ -20,7 +20,7 @@ from promised_cycles import broken_promises
 from reference_support import litert_values, needs_litert
 from whole_tensor import compile_whole
 
-KINDS = ("ABS", "EXP", "GELU", "LEAKY_RELU", "LOG", "LOGISTIC", "QUANTIZE", "RELU", "RELU6", "RSQRT", "TANH")
+KINDS = (*("ABS", "EXP", "GELU", "LEAKY_RELU", "LOG", "LOGISTIC", "NEG", "QUANTIZE", "RELU", "RELU6", "RSQRT", "TANH"),)
 SEEDS = range(5)
 WIDE = DType.INT16
 

@@ -51,3 +51,12 @@ pub fn symbols(codes: &[u16]) -> Vec<u16> {
     };
     codes.iter().map(symbol).collect()
 }
+
+/// The code of a symbol.
+pub fn code_of(symbol: u16) -> u16 {
+    if usize::from(symbol) < CODES {
+        symbol
+    } else {
+        0
+    }
+}

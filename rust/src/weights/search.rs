@@ -4,7 +4,7 @@
 use super::candidates;
 use super::coding::{run_bits, Coding, Costs, LANES, UNCOMPRESSED};
 use super::counts::{Counts, Sums};
-use super::format::{symbols, HEADER_BITS, ZERO_DIVISORS};
+use super::format::{code_of, symbols, CHUNK, HEADER_BITS, ZERO_DIVISORS};
 use super::palette::Palette;
 use super::plan::{Plan, Slice};
 use super::sections;
@@ -14,8 +14,8 @@ use crate::util::interrupt;
 const CELLS: [usize; 2] = [32, 8];
 /// The most palettes that are tried once more.
 const MOST_PALETTES: usize = 8;
-/// Bits that fill up a chunk on the average.
-const FILLING: i16 = 5;
+/// Bits that fill up a chunk on the average, where cuts are moved so that few are lost.
+const FILLING: i16 = 2;
 
 /// Bits of a lane and behind them the lane, so that the least of all tells which lane it is.
 type Tagged = i16;
@@ -125,10 +125,21 @@ fn once_more(slices: &[Slice], symbols: &[u16], palettes: &[Palette]) -> Vec<Pal
 fn cut(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32], cell: usize) -> Vec<Slice> {
     let trellis = Trellis::new(symbols, palettes, zero_divisors);
     let mut path = trellis.path(symbols, cell);
+    let indices: Vec<Vec<u16>> = palettes.iter().map(Palette::indices).collect();
     for number in 1..path.len() {
         let [before, after] = [path[number - 1], path[number]];
         let gain = |symbol| trellis.bits(before.1, symbol) - trellis.bits(after.1, symbol);
-        let at = shifted(symbols, [before.0[0], after.0[0], after.0[1]], gain, cell);
+        let palette = trellis.groups[before.1 .0].palette;
+        let indices = &indices[palette];
+        let places = |symbol: u16| match Coding::of(before.1 .1) {
+            _ if palettes[palette].zero_runs => 0,
+            Coding::Rice { divisor, truncated: false } => {
+                (indices[usize::from(code_of(symbol))] >> divisor) as usize / 2 + 1
+            }
+            Coding::Rice { truncated: true, .. } => 1,
+            Coding::Uncompressed => 0,
+        };
+        let at = shifted(symbols, [before.0[0], after.0[0], after.0[1]], gain, places, cell);
         path[number - 1].0[1] = at;
         path[number].0[0] = at;
     }
@@ -140,18 +151,29 @@ fn cut(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32], cell: usize
 }
 
 /// The best place, less than a cell away, to cut between two slices from the first to the second and the second to the
-/// third of some places; `gain` is how much more a symbol costs in front of the cut than behind it.
-fn shifted(symbols: &[u16], [first, cut, end]: [usize; 3], gain: impl Fn(u16) -> i32, cell: usize) -> usize {
-    let mut found = (0, cut);
-    let mut sum = 0;
+/// third of some places; `gain` is how much more a symbol costs in front of the cut than behind it, `places` how many of a
+/// chunk's places it takes there: what is left of the last chunk is lost.
+fn shifted(
+    symbols: &[u16],
+    [first, cut, end]: [usize; 3],
+    gain: impl Fn(u16) -> i32,
+    places: impl Fn(u16) -> usize,
+    cell: usize,
+) -> usize {
+    let filled = |taken: usize| (taken.next_multiple_of(CHUNK) - taken) as i32;
+    let taken: usize = symbols[first..cut].iter().map(|&symbol| places(symbol)).sum();
+    let mut found = (filled(taken), cut);
+    let (mut sum, mut here) = (0, taken);
     for (at, &symbol) in (cut + 1..(cut + cell).min(end)).zip(&symbols[cut..]) {
         sum += gain(symbol);
-        found = found.min((sum, at));
+        here += places(symbol);
+        found = found.min((sum + filled(here), at));
     }
-    sum = 0;
+    (sum, here) = (0, taken);
     for at in ((cut - cell).max(first) + 1..cut).rev() {
         sum -= gain(symbols[at]);
-        found = found.min((sum, at));
+        here -= places(symbols[at]);
+        found = found.min((sum + filled(here), at));
     }
     found.1
 }

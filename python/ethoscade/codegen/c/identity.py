@@ -73,5 +73,5 @@ def _made_from(artifact: Artifact) -> str:
 
 
 def _number(version: str) -> int:
-    major, minor, patch = (int(re.match(r"\d*", part).group() or 0) for part in version.split(".")[:3])  # type: ignore[union-attr]
+    major, minor, patch = map(int, re.findall(r"\d+", version)[:3])
     return 10000 * major + 100 * minor + patch

@@ -5,7 +5,7 @@ Owns these files' text. Numbers are spelled by `data`.
 
 from __future__ import annotations
 
-from ..artifact import CpuCall
+from ..artifact import NpuCall
 from . import data, header, identity, memory, status
 from .module import Module
 from .names import comment
@@ -58,10 +58,10 @@ def weights_file(module: Module) -> str:
 def names(module: Module) -> str:
     """What is only for people: the names of statuses and calls."""
     prefix, artifact = module.prefix, module.artifact
-    told = []
-    for call in artifact.calls:
-        operator = artifact.graph.operators[call.operator] if isinstance(call, CpuCall) else None
-        told.append(operator.name if operator is not None else call.name)  # type: ignore[union-attr]
+    told = [
+        call.name if isinstance(call, NpuCall) else artifact.graph.operators[call.operator].name
+        for call in artifact.calls
+    ]
     listed = ",\n".join(f'    "{_string(name)}"' for name in told)
     function = f"const char* {prefix}_call_name(uint32_t number)\n{{\n"
     if told:
