@@ -137,6 +137,19 @@ def test_nothing_is_lost_silently(project: Project, there: dict[int, int], back:
             assert len(connection.time()) == 3
 
 
+def test_nothing_is_lost_silently_on_an_emulated_uart(tmp_path: Path) -> None:
+    qemu = TEMPLATES["qemu-mps3-an547"]
+    need(qemu, to_run=True)
+    made = folder.make(qemu, tmp_path / "project", COMPILED.artifact, COptions())
+    folder.build(made, qemu)
+    there = {3: LOST, 200: DOUBLED, 700: 0x41, 1300: LOST, 1900: 0x80}
+    back = {2: 0x10, 60: LOST, 130: DOUBLED, 400: LOST}
+    with Connection(Careless(qemu.start(made).stream, there, back), made.description) as connection:
+        for inputs, expected in zip(STEPS, EXPECTED, strict=True):
+            same(connection.run(inputs), expected)
+        assert connection.resent >= 5
+
+
 def same(found: dict[str, np.ndarray], expected: object) -> None:
     assert isinstance(expected, dict) and found.keys() == expected.keys()
     for name, value in expected.items():
