@@ -440,7 +440,7 @@ def choose_weight_encoding(
     kernel: Any,
     plane: tuple[int, int],
     layouts: tuple[str, str],
-    known: Sequence[tuple[tuple[int, bool], int]] = (),
+    known: Sequence[tuple[tuple[int, bool], int]] = ...,
 ) -> tuple[WeightOrder, WeightOrder] | None:
     """For constants to be read in place, and for those to be staged; None if no block fits.
 
