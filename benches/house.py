@@ -140,7 +140,7 @@ ASSOCIATED = {"Item", "IntoIter", "Output", "Target"}
 
 def planner_names_twice(files: Mapping[Module, Path]) -> int:
     """Types of the planner that have a name in common with another one of it."""
-    planner = [path for module, path in files.items() if module[0] not in ("npu", "usmp", "python")]
+    planner = [path for module, path in files.items() if module[0] not in ("npu", "usmp", "weights", "python")]
     names = Counter(name for path in planner for name in TYPE.findall(rust_code(path)))
     return sum(count > 1 for name, count in names.items() if name not in ASSOCIATED)
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from ethoscade import _core
-from ethoscade.scheduling.problem import InputSpec, PartSpec, Problem
+from ethoscade.scheduling.problem import Problem
+from ethoscade.scheduling.specs import InputSpec, PartSpec
 
 Shares = list[Fraction]
 Spans = list[tuple[int, int]]

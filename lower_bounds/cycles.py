@@ -41,7 +41,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ethoscade import _core
-from ethoscade.scheduling.problem import OperationSpec, Problem, TensorSpec
+from ethoscade.scheduling.problem import Problem
+from ethoscade.scheduling.specs import OperationSpec, TensorSpec
 from ethoscade.target import Target
 
 from .byte_chains import ByteChains, reads_all_channels

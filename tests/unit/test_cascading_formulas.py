@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from end_to_end import network_of
-from ethoscade.scheduling.problem import InputSpec, Problem
+from ethoscade.scheduling.problem import Problem
 from ethoscade.scheduling.schedule import ComputeAt, Decision, Group, RollingBuffer, Schedule, Split, arrange
+from ethoscade.scheduling.specs import InputSpec
 from ethoscade.testing import ModelBuilder
 
 Span = tuple[int, int]

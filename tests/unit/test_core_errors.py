@@ -14,7 +14,7 @@ from end_to_end import network_of
 from ethoscade import EthoscadeError, SchedulingError, _core
 from ethoscade.pipeline.compiler import Network
 from ethoscade.scheduling.decisions import PlanSpec
-from ethoscade.scheduling.problem import PartSpec
+from ethoscade.scheduling.specs import PartSpec
 from ethoscade.testing import ModelBuilder
 
 

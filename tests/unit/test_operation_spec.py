@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ethoscade import SchedulingError, _core
 from ethoscade.lowering.te import Access, Axis, Compute, Propagator, index, propagator
-from ethoscade.scheduling.problem import InputSpec, OperationSpec, PartSpec, TensorSpec
+from ethoscade.scheduling.specs import InputSpec, OperationSpec, PartSpec, TensorSpec
 from ethoscade.target import load_target
 
 TARGET = load_target("ethos-u55-128")

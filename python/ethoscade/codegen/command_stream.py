@@ -21,8 +21,8 @@ from ..lowering.npu import (
     Scalar,
     Table,
 )
-from ..scheduling.problem import Registers
 from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, LoadTable, Slab, Step, Stripe
+from ..scheduling.specs import Registers
 from ..target import Accelerator
 from . import vela
 from .block_dependency import block_dependencies

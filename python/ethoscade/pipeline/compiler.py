@@ -30,10 +30,11 @@ from ..rewrites import DeadChannels, remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
-from ..scheduling.problem import Encoding, EncodingSpec, Problem, SlicedSpec, StreamSpec
+from ..scheduling.problem import Problem
 from ..scheduling.program import Arrangement, CopyConstants, CopyTensor, LoadTable, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
+from ..scheduling.specs import Encoding, EncodingSpec, SlicedSpec, StreamSpec
 from ..target import Target
 from .borders import Border, inside_of, least_bytes, overlaid, surround
 from .compiled import Compiled, Curve, OperatorSummary
