@@ -216,14 +216,14 @@ impl Placing<'_, '_> {
     }
 
     /// Place one in the directions that are worth it, each with so many moves; false if one part in `share` of the work is
-    /// spent.
-    fn place(&mut self, waiting: &Waiting, moves: u32, share: usize) -> Result<bool, SearchError> {
+    /// spent, None to place it all the same.
+    fn place(&mut self, waiting: &Waiting, moves: u32, share: Option<usize>) -> Result<bool, SearchError> {
         let Sketch { prefetch_bytes, peak_bytes, cycles: sketched } = waiting.sketch;
         for plans in orders(self.graph, &self.chosen[waiting.plans].plans, prefetch_bytes) {
             interrupt::ask();
             let mut program = interleave(self.graph, &plans, self.costs)?;
             prefetch(self.graph, &mut program, prefetch_bytes);
-            if !self.effort.places(&program, share) {
+            if share.is_some_and(|share| !self.effort.places(&program, share)) {
                 return Ok(false);
             }
             let placement = (self.place)(&program, moves)?;
@@ -262,7 +262,7 @@ impl Placing<'_, '_> {
                 }
                 waiting.retain(|other| *other != proposal);
                 // Half of the work is kept for Proposals without early copies: they tell the floor.
-                if !self.place(&proposal, moves, if round < rounds { 2 } else { 1 })? {
+                if !self.place(&proposal, moves, Some(if round < rounds { 2 } else { 1 }))? {
                     continue 'rounds;
                 }
             }
@@ -279,9 +279,11 @@ impl Placing<'_, '_> {
         for proposal in waiting.into_iter().take(floor_tries) {
             let floor = self.known.all().iter().map(|placed| placed.proposal.sram_bytes).min();
             let hopeless = proposal.sketch.peak_bytes + proposal.sketch.peak_bytes / drift;
-            if floor.is_none_or(|floor| floor <= hopeless) || !self.place(&proposal, floor_moves, 1)? {
+            if floor.is_none_or(|floor| floor <= hopeless) {
                 break;
             }
+            // They are few, and what the least is must not depend on how much else was placed.
+            self.place(&proposal, floor_moves, None)?;
         }
         Ok(())
     }
