@@ -155,14 +155,14 @@ impl<'a> Sums<'a> {
         let all = if offset == 0 { weights } else { self.from[usize::from(offset)] };
         let mut least = None::<u64>;
         let mut take = |bits: u64| least = Some(least.map_or(bits, |least| least.min(bits)));
-        for divisor in 0..DIVISORS as usize {
+        for (divisor, entered) in quotients.into_iter().enumerate() {
             let quotient = (largest >> divisor) as u16;
             let flat = weights * (1 + divisor as u64);
             if quotient <= LARGEST_QUOTIENT {
                 let first = usize::from(offset) + (1 << divisor) - size % (1 << divisor);
                 let behind = (size >> divisor) as u64 * all + self.steps[divisor][first];
                 let behind = if sketch.highest.is_some() { behind } else { 0 };
-                take(flat + behind.wrapping_add_signed(quotients[divisor]));
+                take(flat + behind.wrapping_add_signed(entered));
             }
             if quotient <= LARGEST_TRUNCATED {
                 take(flat + weights - self.below(sketch, 1 << divisor));
