@@ -58,7 +58,7 @@ pub fn table_cost(npu: &EthosU, bytes: u64) -> DmaCost {
 
 /// The cheapest block of the kernel's own depth; None if no block fits SHRAM.
 ///
-/// That is the least of what [`weighted`] says, then the larger one. Blocks are tried in ascending order of a lower bound,
+/// That is the least of what `weighted` says, then the larger one. Blocks are tried in ascending order of a lower bound,
 /// until the bound exceeds the least.
 pub fn best_block(npu: &EthosU, op: &StripeOperation) -> Option<Cost> {
     let mut kernel = described(op, [1, 1, op.kernel.block_depth]);
