@@ -180,3 +180,12 @@ def test_on_random_networks_a_budget_loses_next_to_nothing(seed: int) -> None:
         assert 100 * answer.cycles <= 101 * best
     # A search as cheap as that is placed as a whole where nobody says otherwise.
     assert whole.plans_considered > 1_250_000 or _core.BudgetSearch(graph).within(1 << 40) is None
+
+
+def test_bytes_of_a_budget_that_no_buffer_can_end_at_do_no_harm() -> None:
+    """Nothing lies across a multiple of 16, so a few bytes more change nothing."""
+    network = ethoscade.prepare(mobilenet_v1(0.25, 96))
+    floor = network.frontier().floor_bytes
+    for budget in (floor, 3 * floor // 2 // 16 * 16, 2 * floor):
+        for more in (1, 12, 15):
+            assert network.within(budget + more).points == network.within(budget).points

@@ -44,8 +44,12 @@ def library() -> ctypes.CDLL:
 def test_a_registered_device_runs_a_payload(library):
     device = (ctypes.c_uint64 * 8)()
     assert library.ethosu_init(ctypes.addressof(device), None, None, 0, 1, 1) == 0
-    driver = library.ethosu_reserve_driver()
-    assert driver == ctypes.addressof(device)
+    # What else uses the driver in this process may have left a device, which is handed out first.
+    others = []
+    while (driver := library.ethosu_reserve_driver()) != ctypes.addressof(device):
+        others.append(driver)
+    for other in others:
+        library.ethosu_release_driver(other)
     payload = copy_payload()
     keep = [aligned(payload), aligned(bytes(range(16))), aligned(bytes(48))]
     bases = (ctypes.c_uint64 * 2)(keep[1][1], keep[2][1])

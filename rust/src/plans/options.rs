@@ -179,7 +179,7 @@ impl Default for Options {
             restaging: RestagingOptions { passes: 3, max_steps: 100_000 },
             within: WithinOptions {
                 whole_up_to: CHEAP_PLANS / 2,
-                visits: 64,
+                visits: 128,
                 tries: 4,
                 all_tries: 32,
                 lower: 5,

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
+use crate::model::memory::ALIGNMENT;
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Arrangement, Placement, Program};
 use crate::plans::options::{Options, WithinOptions};
@@ -210,7 +211,8 @@ impl Placements {
     ) -> Result<Option<Found>, SearchError> {
         let floor = self.floor(graph, contenders, place)?.filter(|floor| floor.memory_bytes() <= bytes);
         let Some(floor) = floor else { return Ok(None) };
-        let (options, bytes) = (&contenders.options, bytes.min(contenders.most_bytes()));
+        // No buffer ends elsewhere.
+        let (options, bytes) = (&contenders.options, bytes.min(contenders.most_bytes()) / ALIGNMENT * ALIGNMENT);
         let mut waiting: Vec<(u64, usize)> = (0..)
             .zip(&contenders.all)
             .filter(|(_, contender)| contender.live_bytes() <= bytes)
