@@ -197,7 +197,9 @@ impl<'a> Sums<'a> {
         if let [one, other] = entries {
             entries = if one == other { &entries[..1] } else { entries };
         }
-        let entries: Vec<Counted> = entries.iter().map(|&code| (code, self.counts.count(code))).collect();
+        // Zeros in runs are no weights, whether the palette has one or not.
+        let count = |code: u16| if zero_runs && code == 0 { 0 } else { self.counts.count(code) };
+        let entries: Vec<Counted> = entries.iter().map(|&code| (code, count(code))).collect();
         let is_entry = |code: &u16| palette.entries.contains(code);
         if offset > 0 && self.counts.codes(zero_runs).find(|code| !is_entry(code)).is_some_and(|code| code < offset) {
             return None;
