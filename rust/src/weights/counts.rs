@@ -282,3 +282,22 @@ pub fn plain(counts: &Counts, zero_runs: bool) -> Option<Palette> {
 fn by_count(&(code, count): &Counted) -> (Reverse<u64>, u16) {
     (Reverse(count), code)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_in_runs_are_no_weights_of_a_palette_that_has_one() {
+        let mut symbols = vec![CODES as u16; 40];
+        symbols.extend([2, 2, 4]);
+        let counts = Counts::new(&symbols);
+        let bits = |first: u16| {
+            let palette = Palette { entries: vec![first, 2, 4], offset: 0, bits: 3, zero_runs: true };
+            Sums::of(&counts).bits_of(&palette)
+        };
+        // An entry that no weight has costs nothing, whatever it is.
+        assert!(bits(5).is_some());
+        assert_eq!(bits(0), bits(5));
+    }
+}
