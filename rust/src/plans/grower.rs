@@ -3,7 +3,8 @@
 //! - State: open groups `f..=l` of Parts, each with `bytes = sum of B(p) + S(p)` (rolling buffers, staged constants)
 //!   and `cycles = sum of c(p)`, in buckets. The key of a bucket is the stripes of Parts `f..=reach(f)`, where
 //!   `reach(f)` is the last Part on whose stripes a buffer of Parts ahead of `f` depends. In a chain that is `f`
-//!   alone; under an open fork it is the Part at which all that the fork feeds has come together.
+//!   alone; under an open fork it is the Part at which all that the fork feeds has come together. Where fronts are kept
+//!   whole, it is also the last one that reads an input of the group that Parts ahead read, too.
 //! - Step: a Part `f` with stripes `h` and a way `w` to read its constants turns `(bytes, cycles)` of a bucket into
 //!   `(bytes + rows(f; h, key) * line bytes + S(w), cycles + c(f, h, w))`.
 //! - Invariant: what Parts ahead add to a group depends on its bucket alone. So the front of (bytes, cycles) of each
@@ -20,7 +21,7 @@ use smallvec::SmallVec;
 
 use super::table::{Candidate, Node, PlanTable};
 use super::ways::{shapes, Cycles, Way, Ways};
-use crate::model::graph::CascaderGraph;
+use crate::model::graph::{CascaderGraph, Input};
 use crate::model::ids::PartId;
 use crate::model::memory::aligned;
 use crate::model::plan::Staging;
@@ -307,10 +308,23 @@ impl Grower<'_, '_> {
         (stripes, shares)
     }
 
-    /// Last Part whose stripes a buffer ahead of Part `first` depends on; at least `first`.
+    /// Last Part whose stripes a buffer ahead of Part `first` depends on; at least `first`. Where profiles are compared,
+    /// the rows in use of a shared input count as one.
     fn reach(&self, first: PartId) -> PartId {
         let ahead = &self.sinks[(self.last.since(first) + 1).min(self.sinks.len())..];
-        ahead.iter().copied().max().unwrap_or(first).max(first)
+        let input = self.by_profile().then(|| self.shared_input(first)).flatten();
+        ahead.iter().copied().chain(input).max().unwrap_or(first).max(first)
+    }
+
+    /// Last Part of the group that reads what dies in it and what Parts ahead of `first` read as well: which rows of that
+    /// are in use depends on all of these.
+    fn shared_input(&self, first: PartId) -> Option<PartId> {
+        let is_shared = |input: &Input| {
+            let is_made_before = self.graph.producer[input.tensor].is_none_or(|producer| producer < first);
+            let is_read_before = || self.graph.consumers[input.tensor].iter().any(|&reader| reader < first);
+            is_made_before && is_read_before() && !self.graph.outlives(input.tensor, self.last)
+        };
+        first.through(self.last).rev().find(|&part| self.graph.parts[part].inputs.iter().any(is_shared))
     }
 
     /// Bound the open groups of one stripe extent over all buckets: `max_points`, and fewer where more than

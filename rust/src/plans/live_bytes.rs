@@ -188,8 +188,8 @@ impl LiveBytes {
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each
     /// Part. About `samples` stripes of the last output are looked at before all are walked: most Plans already take too
     /// much there. Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long
-    /// as each read of a tensor takes in its last row; rows that are skipped at the end are counted as long as others
-    /// of their tensor may be wanted, so otherwise it is an upper bound.
+    /// as each read of a tensor takes in all its rows; rows that are skipped, at the end or between windows, are counted as
+    /// long as others of their tensor may be wanted, so otherwise it is an upper bound.
     pub fn peak_bytes(
         &self,
         stripes: &[i64],

@@ -20,8 +20,8 @@ use crate::plans::rolling_rows::RowTable;
 use crate::proposals::{estimated, search_placing, uncascaded, Frontier};
 use crate::schedule::interleave::interleave;
 use crate::schedule::stripe_order::is_interior;
-use crate::stripe::{Axis, Span, Tiling};
-use crate::testing::networks::{counted_bytes, stacked, Network, INPUT};
+use crate::stripe::{Axis, Tiling};
+use crate::testing::networks::{counted_bytes, skips_rows, stacked, Network, INPUT};
 use crate::util::pareto::pareto_front;
 
 const STRIPES: [i64; 2] = [1, 3];
@@ -202,23 +202,6 @@ fn exhaustive(graph: &CascaderGraph) -> Vec<(u64, u64)> {
     let mut front = CountedFront::default();
     for_each_program(graph, |made| front.add((made.bytes, made.cycles)));
     front.points()
-}
-
-/// Whether somebody leaves rows of what it reads unread, at an end or between its windows: those die before the search's
-/// count says so.
-fn skips_rows(graph: &CascaderGraph) -> bool {
-    graph.parts.ids().any(|part| {
-        let rows = graph.tensors[graph.output(part)].plane[0];
-        graph.parts[part].inputs.iter().any(|input| {
-            let count = graph.tensors[input.tensor].plane[0];
-            let mut is_read = vec![false; count as usize];
-            for row in 0..rows {
-                let needed = graph.needed(input, Axis::Height, Span::new(row, row + 1));
-                is_read[needed.start as usize..needed.end as usize].fill(true);
-            }
-            is_read.contains(&false)
-        })
-    })
 }
 
 /// Cycles of a program's steps, one after the other.

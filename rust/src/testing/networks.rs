@@ -20,7 +20,7 @@ use crate::proposals::placing::arranged;
 use crate::proposals::uncascaded;
 
 use crate::schedule::stripe_order::wanted;
-use crate::stripe::{Region, Span};
+use crate::stripe::{Axis, Region, Span};
 
 /// The map of an operation that reads exactly what it writes.
 fn identity() -> Propagator {
@@ -467,4 +467,23 @@ pub fn pieces(graph: &CascaderGraph, striped: &[bool]) -> Vec<Plan> {
 /// Which Plans run backwards.
 pub fn directions(plans: &[Plan]) -> Vec<bool> {
     plans.iter().map(|plan| plan.backwards).collect()
+}
+
+/// Whether somebody leaves rows of what it reads unread, at an end or between its windows: those die before the search's
+/// count says so.
+pub fn skips_rows(graph: &CascaderGraph) -> bool {
+    graph.parts.ids().any(|part| {
+        let rows = graph.tensors[graph.output(part)].plane[0];
+        graph.parts[part].inputs.iter().any(|input| {
+            let count = graph.tensors[input.tensor].plane[0];
+            let mut is_read = vec![false; count as usize];
+            for row in 0..rows {
+                let needed = graph.needed(input, Axis::Height, Span::new(row, row + 1));
+                if !needed.is_empty() {
+                    is_read[needed.start as usize..needed.end as usize].fill(true);
+                }
+            }
+            is_read.contains(&false)
+        })
+    })
 }
