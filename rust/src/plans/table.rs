@@ -48,6 +48,8 @@ pub struct PlanTable {
     /// has the fewest live bytes, but each lies a little beside the one before, which is hard to place.
     pub steady: PrefixFronts,
     nodes: Vec<Node>,
+    /// How many nodes there are of groups that end before the next Part: those behind belong to groups that grow.
+    settled: usize,
 }
 
 impl PlanTable {
@@ -71,14 +73,42 @@ impl PlanTable {
     }
 
     /// Take the Plans of all groups that end with the next Part.
-    pub(super) fn finish(&mut self, graph: &CascaderGraph, groups: Vec<Vec<Candidate>>, resolution: u64) {
+    pub(super) fn finish(&mut self, graph: &CascaderGraph, mut groups: Vec<Vec<Candidate>>, resolution: u64) {
         let last = PartId::at(self.by_last.len());
+        self.forget_others(&mut groups);
         let numbered = groups.iter().map(|group| (0u32..).zip(group).collect::<Vec<_>>());
         let mut numbered: Vec<Vec<(u32, &Candidate)>> = numbered.collect();
         self.growing.push(&numbered, 4 * resolution);
         numbered[0].retain(|(_, candidate)| !self.is_striped(graph, last, candidate));
         self.steady.push(&numbered, 4 * resolution);
         self.by_last.push(groups);
+    }
+
+    /// Forget the nodes of this Part's groups that none of its candidates is made of: open groups outnumber Plans by far.
+    fn forget_others(&mut self, groups: &mut [Vec<Candidate>]) {
+        let start = self.settled;
+        let mut is_kept = vec![false; self.nodes.len() - start];
+        for candidate in groups.iter().flatten() {
+            let mut next = Some(candidate.node);
+            while let Some(node) = next.filter(|&node| !is_kept[node as usize - start]) {
+                is_kept[node as usize - start] = true;
+                next = self.nodes[node as usize].next;
+            }
+        }
+        // By node its number from now on. What a node leads to stands before it, as groups grow from their last Part.
+        let mut numbers = vec![0; is_kept.len()];
+        let mut end = start;
+        for node in (start..self.nodes.len()).filter(|&node| is_kept[node - start]) {
+            let next = self.nodes[node].next.map(|next| numbers[next as usize - start]);
+            self.nodes[end] = Node { next, ..self.nodes[node] };
+            numbers[node - start] = end as u32;
+            end += 1;
+        }
+        self.nodes.truncate(end);
+        self.settled = end;
+        for candidate in groups.iter_mut().flatten() {
+            candidate.node = numbers[candidate.node as usize - start];
+        }
     }
 
     /// Whether a Plan for Part `part` on its own cuts it into stripes.
@@ -108,4 +138,29 @@ pub struct Node {
     pub rolling_bytes: u64,
     /// What was decided for the Part behind it; None at the group's last.
     pub next: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cost::Costs;
+    use crate::plans::enumerate;
+    use crate::plans::options::{Copies, Options};
+    use crate::plans::rolling_rows::RowTable;
+    use crate::testing::networks::mobilenet_v1;
+
+    #[test]
+    fn a_table_keeps_the_nodes_of_its_plans_alone() {
+        let graph = mobilenet_v1();
+        let (options, costs, rows) = (Options::default(), &mut Costs::default(), &mut RowTable::default());
+        let table = enumerate(&graph, &options, Copies::Exposed, u64::MAX, costs, rows);
+        let mut used = vec![false; table.nodes.len()];
+        for candidate in table.by_last.iter().flatten().flatten() {
+            let mut next = Some(candidate.node);
+            while let Some(node) = next {
+                used[node as usize] = true;
+                next = table.nodes[node as usize].next;
+            }
+        }
+        assert!(used.len() > graph.parts.len() && used.iter().all(|&used| used));
+    }
 }
