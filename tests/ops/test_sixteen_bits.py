@@ -184,8 +184,8 @@ def test_a_softmax_of_as_many_as_an_axis_has() -> None:
 def test_what_the_reader_has_no_words_for_stays_on_the_cpu() -> None:
     """ADD by shifts, sums of 32 bits that no bias shows, and slopes that kernels would read as if they were int8."""
     b = ModelBuilder(dtype=DType.INT16)
-    x = b.input((1, 4, 4, 8))
-    b.add(x, x)
+    x = b.input((1, 4, 4, 8), quantisation=Quantisation((2.0**-13,), (0,)))
+    b.add(x, x, output=Quantisation((2.0**-12,), (0,)))
     b._operators[-1] = replace(b._operators[-1], fields={"PotScaleInt16": True})
     b.conv2d(x, 4, 1)
     b._operators[-1] = replace(b._operators[-1], fields={**b._operators[-1].fields, "QuantizedBiasType": 2})
@@ -193,3 +193,19 @@ def test_what_the_reader_has_no_words_for_stays_on_the_cpu() -> None:
     first, second, third = read_tflite(b.build()).operators
     assert "powers of two" in (first.opaque or "") and "32 bits without a bias of int32" in (second.opaque or "")
     assert "slopes for int16 are int8" in (third.opaque or "")
+
+
+@pytest.mark.parametrize("kind", ["ADD", "SUB"])
+@pytest.mark.parametrize(
+    "scales",
+    [(2.0**-13,) * 3, (2.0**-13, 2.0**-13, 0.0003), (2.0**-13, 1.002 * 2.0**-13, 2.0**-12), (1e-4, 2e-4, 5e-4)],
+)
+def test_operands_that_may_be_shifted_are_multiplied(kind: str, scales: tuple[float, float, float]) -> None:
+    """The flag that allows shifts does nothing where not all scales are powers of two, or all are the same."""
+    b = ModelBuilder(dtype=DType.INT16)
+    left, right, made = (Quantisation((float(np.float32(scale)),), (0,)) for scale in scales)
+    b.binary(kind, b.input((1, 9, 7, 8), quantisation=left), b.input((1, 9, 7, 8), quantisation=right), output=made)
+    b._operators[-1] = replace(b._operators[-1], fields={"PotScaleInt16": True})
+    compiled = ethoscade.compile(b.build())
+    assert compiled.cpu_operators == ()
+    assert compiled.verify(seeds=3).ok

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 import test_compiled
-import test_operators
+from cases import CASES
 from ethoscade import ir, testing
 from ethoscade.codegen.c_kernels import KERNELS
 from ethoscade.frontend import read_tflite
@@ -54,7 +54,7 @@ class Tables:
 def kinds_tested() -> set[str]:
     """Kinds of which tests/ops has a case."""
     found = set(test_compiled.CASES)
-    for make in test_operators.CASES.values():
+    for make in CASES.values():
         maker = GraphMaker(DType.INT8)
         make(maker)
         found.update(op.kind for op in maker.operators)

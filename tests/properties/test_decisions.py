@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 from end_to_end import network_of
-from ethoscade import SchedulingError
-from ethoscade.pipeline.compiler import Network
+from ethoscade import SchedulingError, _core
+from ethoscade.pipeline.compiler import Network, search
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CopyConstants, Program, Stripe
 from ethoscade.scheduling.schedule import (
@@ -378,3 +378,12 @@ def test_limits_are_whole_numbers(field: str, value: object) -> None:
 def test_what_is_no_decision_is_refused() -> None:
     error = refused("chain", Group(0, 2, ("split",)))  # type: ignore[arg-type]
     assert (error.fault, error.decision) == ("decision", "split")
+
+
+@given(limits=st.tuples(*[st.integers(0, 1 << 20)] * 3))
+@STEADY
+def test_a_proposal_stands_for_a_schedule_of_its_own_limits(limits: tuple[int, int, int]) -> None:
+    problem = network("chain").problem
+    found = search(network("chain")).proposals[0]
+    told = scheduling.from_proposal(problem, _core.Proposal(found.sram_bytes, found.cycles, *limits, found.plans))
+    assert (told.prefetch_bytes, told.fill_bytes, told.moves) == limits

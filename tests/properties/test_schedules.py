@@ -148,7 +148,9 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
         if kernel.constant_bytes and draw(st.booleans()):
             sliced = first == last and kernel.sliced is not None and draw(st.booleans())
             decisions.append(CacheRead(part, sliced))
+        # Of what is doubled the first row or column alone may be made: that is all of it, and less than a step.
         extent = steps[part] * draw(st.integers(1, max(planes[part][along] // steps[part], 1)))
+        extent = min(extent, planes[part][along])
         if sliced:
             # What is made in slices of channels is made in one piece.
             extent = planes[part][along]

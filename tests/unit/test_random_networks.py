@@ -25,6 +25,7 @@ FIXED = {
     ("CONV_2D", "depth_multiplier"): "a convolution has none",
     ("TRANSPOSE_CONV", "window.dilation_h"): "the operator has no dilation",
     ("TRANSPOSE_CONV", "window.dilation_w"): "the operator has no dilation",
+    ("BATCH_MATMUL", "activation"): "files have none; a FULLY_CONNECTED that becomes one brings its own",
     ("PAD", "fill"): "a pad fills with the zero point",
     ("SPLIT", "operand"): "the one place of the input that is split",
     ("SPLIT_V", "operand"): "the one place of the input that is split",
@@ -106,6 +107,17 @@ def test_every_attribute_that_the_reader_reads_takes_several_values(attributes: 
             assert values == set(type(sample)), f"{kind}.{name} misses {set(type(sample)) - values}"
         else:
             assert len(values) > 1, f"{kind}.{name} is always {values}"
+
+
+def test_weights_that_are_made_are_drawn_with_a_bias_and_without(seen: Seen, graphs: list[Graph]) -> None:
+    assert seen["FULLY_CONNECTED", "constant operands"] >= {(False, False), (False, False, True)}
+    made = [
+        op.attributes(ir.FullyConnectedAttrs).activation
+        for graph in graphs
+        for op in graph.operators
+        if op.kind == "FULLY_CONNECTED" and op.attrs is not None and not graph.read(op, 1).is_constant
+    ]
+    assert len(set(made)) > 1
 
 
 def test_state_is_drawn_in_all_its_forms(graphs: list[Graph]) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from ..lowering.npu import Layout
@@ -51,24 +52,44 @@ def block_dependencies(operations: Sequence[Operation], accelerator: Accelerator
     """
     shared = accelerator.shram_banks <= BANKS_WITHOUT_TABLES
     values: list[int] = []
-    recent: deque[Kernel] = deque(maxlen=MAX_BLOCKDEP)
+    recent: deque[_Before] = deque(maxlen=MAX_BLOCKDEP)
     for operation in operations:
         if isinstance(operation, Kernel):
-            overwrites = bool(recent) and _looks_up(recent[-1]) and not _looks_up(operation) and shared
+            overwrites = bool(recent) and _looks_up(recent[-1].kernel) and not _looks_up(operation) and shared
             values.append(_dependency(operation, recent) if recent and not overwrites else 0)
-            recent.append(operation)
+            recent.append(_Before(operation))
     return values
+
+
+class _Before:
+    """A kernel that others come after, and what it writes: in all, and in its last jobs, the latest first."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.bounds = kernel.output.bounds()
+
+    @cached_property
+    def last_blocks(self) -> list[_Box]:
+        """Of so many jobs as are looked back over, or all."""
+        kernel = self.kernel
+        count = _block_count(kernel)
+        found = []
+        for index in range(count - 1, max(count - 1 - MAX_BLOCKDEP, -1), -1):
+            y, x, z = _block(kernel, index)
+            y1, x1 = (min(a + b, n) for a, b, n in zip((y, x), kernel.block, kernel.output.shape, strict=False))
+            found.append(_box(kernel.output, (y, y1), (x, x1), (z, z + kernel.block[2])))
+        return found
 
 
 def _looks_up(kernel: Kernel) -> bool:
     return isinstance(kernel.function, TableSlot)
 
 
-def _dependency(kernel: Kernel, recent: deque[Kernel]) -> int:
+def _dependency(kernel: Kernel, recent: deque[_Before]) -> int:
     reads = [surface.bounds() for surface in kernel.inputs]
-    if not any(_overlap(r, k.output.bounds()) for r in reads for k in recent):
+    if not any(_overlap(read, before.bounds) for read in reads for before in recent):
         return MAX_BLOCKDEP
-    written = list(_last_blocks(recent))
+    written = [block for before in reversed(recent) for block in before.last_blocks][:MAX_BLOCKDEP]
     allowed = MAX_BLOCKDEP
     for job, boxes in enumerate(_first_reads(kernel)):
         # Job i may meet the last allowed - i jobs: find the nearest one that it depends on.
@@ -78,6 +99,8 @@ def _dependency(kernel: Kernel, recent: deque[Kernel]) -> int:
             if any(_intersect(box, output) for box in boxes):
                 allowed = job + back
                 break
+        if job + 1 >= allowed:
+            break
     return allowed
 
 
@@ -92,20 +115,6 @@ def _block(kernel: Kernel, index: int) -> tuple[int, int, int]:
 def _block_count(kernel: Kernel) -> int:
     (h, w, c), (bh, bw, bd) = kernel.output.shape, kernel.block
     return -(-h // bh) * -(-w // bw) * -(-c // bd)
-
-
-def _last_blocks(recent: deque[Kernel]) -> Iterator[_Box]:
-    """What each of the last jobs writes, latest first."""
-    left = MAX_BLOCKDEP
-    for kernel in reversed(recent):
-        count = _block_count(kernel)
-        for index in range(count - 1, max(count - 1 - left, -1), -1):
-            y, x, z = _block(kernel, index)
-            y1, x1 = (min(a + b, n) for a, b, n in zip((y, x), kernel.block, kernel.output.shape, strict=False))
-            yield _box(kernel.output, (y, y1), (x, x1), (z, z + kernel.block[2]))
-        left -= min(count, left)
-        if left == 0:
-            return
 
 
 def _first_reads(kernel: Kernel) -> Iterator[list[_Box]]:

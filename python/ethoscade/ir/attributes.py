@@ -76,10 +76,14 @@ class FullyConnectedAttrs:
 
 @dataclass(frozen=True)
 class BatchMatMulAttrs:
-    """BATCH_MATMUL: whether the last two axes of the left and of the right operand change places first."""
+    """BATCH_MATMUL: whether the last two axes of the left and of the right operand change places first.
+
+    Files have no `activation`, nor a third input, the bias of the columns: a FULLY_CONNECTED that became one has.
+    """
 
     adj_x: bool = False
     adj_y: bool = False
+    activation: Activation = Activation.NONE
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ..ir import BatchMatMulAttrs, DType, Graph, Operator, Tensor
-from ..quantised import product_scale, zero_point_of
+from ..ir import Activation, BatchMatMulAttrs, DType, Graph, Operator, Tensor
+from ..quantised import activation_range, product_scale, zero_point_of
 from . import constraints, limits, moves, operands, views
 from .family import Family
 from .maker import AS_IS, Maker
-from .npu import Area, Channels, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Weights
+from .npu import Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Weights
 
 MOST_PRODUCTS = 512
 """Operations that together make all products; of twice as many the schedule takes more than twice as long."""
@@ -95,7 +95,14 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
     else:
         made = make.temporary((*of.plane, of.terms), DType.INT32)
         _multiply(make, first, second, of, made)
-        make.sum(made, builder.view(op.outputs[0], (*of.plane, 1)), scale)
+        ofm = builder.view(op.outputs[0], (*of.plane, 1))
+        clamp = activation_range(graph.made(op).quantisation, graph.made(op).dtype, attrs.activation)
+        if op.inputs[2:]:
+            bias = graph.read(op, 2).constant().astype(np.int32).reshape(1, -1, 1)
+            sums = make.sum(made)
+            made = make.temporary(sums.shape, DType.INT32)
+            make.point(OperationKind.ADD, sums, ConstantMap(bias, DType.INT32), made, AS_IS)
+        make.sum(made, ofm, scale, clamp)
 
 
 def _multiply(make: Maker, first: FeatureMap, second: FeatureMap, of: Products, made: FeatureMap) -> None:
@@ -219,7 +226,22 @@ def _sums(case: constraints.Case) -> str | None:
             matrices = _matrices(constant, transposed)
             weights = np.abs(matrices.values.astype(np.int64) - matrices.zero_point).sum(axis=2)
             most = int(weights.max()) * limits.LARGEST_VALUE
+    if case.op.inputs[2:]:
+        most += int(np.abs(case.graph.read(case.op, 2).constant().astype(np.int64)).max())
     return limits.rescale(product_scale(left, right, case.ofm), most)
+
+
+def _bias(case: constraints.Case) -> str | None:
+    """Why bias or activation of a FULLY_CONNECTED do not fit its products, or None."""
+    left, right = case.values
+    if not case.op.inputs[2:] and case.op.attributes(BatchMatMulAttrs).activation is Activation.NONE:
+        return None
+    if left.is_constant or right.is_constant:
+        return "it has a bias or an activation beside a constant operand, which are a convolution's"
+    bias = case.graph.read(case.op, 2) if case.op.inputs[2:] else None
+    if bias is None or (bias.data is not None and bias.dtype is DType.INT32):
+        return None
+    return f"bias '{bias.name}' is {'made while the network runs' if bias.data is None else bias.dtype.value}"
 
 
 def _seen(case: constraints.Case) -> constraints.Views:
@@ -243,6 +265,10 @@ MATRIX_FAMILIES: Mapping[str, Family] = {
                 _pieces,
             ),
             constraints.Sizes(_seen),
+            constraints.Rule(
+                "bias and activation of what was a FULLY_CONNECTED: the bias a constant of int32, no other operand one",
+                _bias,
+            ),
             constraints.Rule(constraints.SUMS, _sums),
         ),
         lower,

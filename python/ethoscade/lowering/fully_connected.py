@@ -98,7 +98,7 @@ def _seen(case: constraints.Case) -> constraints.Views:
 DENSE_FAMILIES: Mapping[str, Family] = {
     "FULLY_CONNECTED": Family(
         "a 1x1 convolution over the input's rows, each a pixel of as many channels as a row has elements; with weights "
-        "that are made while the network runs, and neither bias nor activation, a BATCH_MATMUL",
+        "that are made while the network runs a BATCH_MATMUL",
         (
             *weighted.takes(rank=2, output_axis=0),
             constraints.Rule("the input is a whole number of rows", _rows),

@@ -191,10 +191,17 @@ class Maker:
             kind, ifm, ofm, compute, window, weights=weights, upscale=upscale, function=function, clamp=clamp
         )
 
-    def sum(self, ifm: FeatureMap, ofm: FeatureMap | None = None, scaling: Scale = UNSCALED) -> FeatureMap:
+    def sum(
+        self,
+        ifm: FeatureMap,
+        ofm: FeatureMap | None = None,
+        scaling: Scale = UNSCALED,
+        clamp: tuple[int, int] | None = None,
+    ) -> FeatureMap:
         """The sum of each pixel's channels, by default in a temporary of 32 bits."""
         made = self.temporary((*ifm.shape[:2], 1), DType.INT32) if ofm is None else ofm
-        return self._add(OperationKind.SUM_OVER_DEPTH, ifm, made, expressions.depths(self.name, ifm), scaling=scaling)
+        compute = expressions.depths(self.name, ifm)
+        return self._add(OperationKind.SUM_OVER_DEPTH, ifm, made, compute, scaling=scaling, clamp=clamp)
 
     def _add(
         self,

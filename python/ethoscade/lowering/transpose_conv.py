@@ -7,7 +7,7 @@ beside one of 2 is taken by leaving the zeros out again: that axis has stride an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..quantised import activation_range
 from . import batches, constraints, expressions, resize, views, weighted
 from .family import Family
 from .maker import Maker
-from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Upscale
+from .npu import Area, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Upscale
 
 _INPUT = 2
 
@@ -33,10 +33,17 @@ def _doublings(graph: Graph, op: Operator) -> int:
     return (max(_strides(graph, op)) - 1).bit_length()
 
 
+def _rows_made(graph: Graph, op: Operator) -> int:
+    """Rows that are made of an image: an even number where others begin behind it, as the input is doubled."""
+    (rows, _), images = op.attributes(TransposeConvAttrs).size, graph.read(op, _INPUT).shape[0]
+    return rows + rows % 2 if images > 1 and _doublings(graph, op) else rows
+
+
 def _window(graph: Graph, op: Operator) -> Window:
     """The window of the convolution that reads the input as it is doubled."""
     attrs, factor = op.attributes(TransposeConvAttrs), 1 << _doublings(graph, op)
-    forward, (_, height, width, _), (rows, columns) = attrs.window, graph.read(op, _INPUT).shape, attrs.size
+    forward, (_, height, width, _), (_, columns) = attrs.window, graph.read(op, _INPUT).shape, attrs.size
+    rows = _rows_made(graph, op)
     down, right = (
         factor // stride if extent > 1 else 1
         for stride, extent in zip(_strides(graph, op), (height, width), strict=True)
@@ -65,6 +72,15 @@ def _along(taps: int, pad: int, extent: int, outputs: int, step: int) -> tuple[i
 
 def _made(graph: Graph, op: Operator) -> views.Shape3:
     return (*op.attributes(TransposeConvAttrs).size, graph.read(op, 1).shape[0])
+
+
+def _leave_out_last_rows(make: Maker, batch: int, ifm: FeatureMap, ofm: FeatureMap) -> None:
+    """Copies of all rows of images but those beyond the output's."""
+    made, (height, width, depth) = ifm.shape[0] // batch, ofm.shape
+    rows = height // batch
+    for number in range(batch):
+        box = replace(ofm, shape=(rows, width, depth), place=Area((number * rows, 0), (height, width)))
+        make.copy(ifm, box, first=(number * made, 0))
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
@@ -98,9 +114,13 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
             rounding=weighted.rounding(graph, op),
         )
 
-    made = builder.view(op.outputs[0], batches.all_rows(batch, _made(graph, op)))
+    made = whole = builder.view(op.outputs[0], batches.all_rows(batch, _made(graph, op)))
+    if (rows := batch * _rows_made(graph, op)) != whole.shape[0]:
+        made = make.temporary((rows, *whole.shape[1:]), whole.dtype, whole.zero_point)
     for ofm, of_image in batches.pieces(batch, made, convolved):
         builder.add(of_image(forward, ofm))
+    if made is not whole:
+        _leave_out_last_rows(make, batch, made, whole)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """multiply_matrices: a FULLY_CONNECTED whose weights are made while the network runs is a product of two matrices.
 
-A BATCH_MATMUL by the transposed weights has the same sums and the same factor. It has neither bias nor activation.
+A BATCH_MATMUL by the transposed weights has the same sums and the same factor; bias and activation go along.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Activation, BatchMatMulAttrs, FullyConnectedAttrs, Graph, Operator
+from ..ir import BatchMatMulAttrs, FullyConnectedAttrs, Graph, Operator
 from .draft import Draft, OnNpu
 
 
@@ -16,9 +16,10 @@ def multiply_matrices(graph: Graph, on_npu: OnNpu) -> Graph:
     draft = Draft(graph)
     for index, operator in enumerate(graph.operators):
         if operator.opaque is None and operator.kind == "FULLY_CONNECTED" and _is_product(graph, operator):
-            found = replace(
-                operator, kind="BATCH_MATMUL", inputs=operator.inputs[:2], attrs=BatchMatMulAttrs(adj_y=True)
-            )
+            activation = operator.attributes(FullyConnectedAttrs).activation
+            given = operator.inputs if operator.inputs[2:] != (None,) else operator.inputs[:2]
+            attrs = BatchMatMulAttrs(adj_y=True, activation=activation)
+            found = replace(operator, kind="BATCH_MATMUL", inputs=given, attrs=attrs)
             if on_npu(graph, found):
                 draft.change(index, found)
     return draft.finish()
@@ -26,7 +27,5 @@ def multiply_matrices(graph: Graph, on_npu: OnNpu) -> Graph:
 
 def _is_product(graph: Graph, operator: Operator) -> bool:
     ifm, weights = graph.read(operator), graph.read(operator, 1)
-    plain = operator.attributes(FullyConnectedAttrs).activation is Activation.NONE
-    biased = any(tensor is not None for tensor in operator.inputs[2:])
     rows = len(ifm.shape) > 1 and ifm.shape[-1] == weights.shape[-1]
-    return rows and plain and not biased and not weights.is_constant
+    return rows and not weights.is_constant

@@ -183,6 +183,8 @@ def _group(problem: Problem, plan: _core.Plan) -> Group:
     if plan.backwards:
         decisions.append(Backwards(plan.last, axis))
     for part, extent, staging in zip(range(plan.first, plan.last + 1), plan.stripes, plan.staging, strict=True):
+        if not reading.makes_anything(part):
+            continue
         decisions.append(Split(part, axis, min(extent, reading.extent(part, axis))))
         if part != plan.last:
             if reading.serves(part, {plan.last}):
@@ -280,6 +282,11 @@ class _Reading:
         ]
         return part in wanted or any(self.serves(reader, wanted) for reader in readers)
 
+    def makes_anything(self, part: int) -> bool:
+        """Whether anybody reads what a Part of the group makes: of the group's ends, or on the way to one."""
+        last = self.group.last
+        return self.serves(part, {end for end in self.parts if end == last or not self.problem.is_interior(end, last)})
+
     def refuse(self, decision: Decision, why: str, possible: str, expected: object = None) -> NoReturn:
         """Raise the error that names the decision, its Part and what could be said instead."""
         part = decision.part
@@ -303,8 +310,7 @@ class _Reading:
             self.refuse(decision, "the Part is in another group", f"Parts {first} to {last}", (first, last))
         if self.problem.specs[decision.part].kernel is None:
             self.refuse(decision, "the Part runs on the CPU, as a whole", "no decision", ())
-        ends = {part for part in self.parts if part == last or not self.problem.is_interior(part, last)}
-        if not self.serves(decision.part, ends):
+        if not self.makes_anything(decision.part):
             self.refuse(decision, "nobody reads what the Part makes, so that it makes nothing", "no decision", ())
 
     def take_axis(self, decision: Decision, axis: AxisName, *, across: bool = False) -> None:

@@ -7,6 +7,7 @@ quantisations that the caller leaves open. For tests, examples and benchmarks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -272,7 +273,9 @@ class ModelBuilder(MatrixRecorder):
         if activation is not Activation.NONE and not function.fuses:
             raise ValueError(f"{kind} has no fused activation; {activation.name} is an operator of its own")
         fused = {"FusedActivationFunction": CODE_OF_ACTIVATION[activation]} if function.fuses else {}
-        shifts = {"PotScaleInt16": False} if kind in ("ADD", "SUB") and a.dtype is DType.INT16 else {}
+        # By the flag alone nothing is shifted: LiteRT looks at the scales, and this one is no power of two.
+        may_shift = len(self._operators) % 2 == 1 and abs(math.log2(a.quantisation.scale) % 1 - 0.5) < 0.49
+        shifts = {"PotScaleInt16": may_shift} if kind in ("ADD", "SUB") and a.dtype is DType.INT16 else {}
         return self._operator(
             kind,
             [a.index, b.index],

@@ -48,11 +48,11 @@ def batch_matmul(draw: Drawing, x: Value) -> Value:
     shape = (*_repeated(draw, x.shape[:-2]), *tail)
     if draw.chance(0.5):
         other = b.constant(draw.rng.standard_normal(shape), dtype=x.dtype)
+    elif x.dtype is DType.INT8 and draw.chance(0.4):
+        weights = b.input((columns, x.shape[-1]), dtype=x.dtype)
+        return b.weighed_by(x, weights, use_bias=draw.chance(0.5), activation=draw.activation())
     else:
         other = b.input(shape, dtype=x.dtype)
-        by_rows = left and adj_y and not adj_x and len(shape) == 2
-        if by_rows and x.dtype is DType.INT8 and draw.chance(0.7):
-            return b.weighed_by(x, other)
     return b.batch_matmul(*((x, other) if left else (other, x)), adj_x=adj_x, adj_y=adj_y)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 import tflite
 
-from ..ir import DType, LstmInputs, Quantisation
+from ..ir import Activation, DType, LstmInputs, Quantisation
+from ..operators import CODE_OF_ACTIVATION
+from . import real_operators as real
 from .calibration import Real, activation_quantisation
 from .flatfile import TensorRecord
 from .recorder import Value
@@ -51,14 +53,23 @@ class MatrixRecorder(WordRecorder):
             a.dtype,
         )
 
-    def weighed_by(self, x: Value, weights: Value, *, output: Quantisation | None = None) -> Value:
-        """FULLY_CONNECTED without bias by weights (units, inputs) that are made while the network runs."""
-        fields = {"FusedActivationFunction": tflite.ActivationFunctionType.NONE, "KeepNumDims": True}
+    def weighed_by(
+        self,
+        x: Value,
+        weights: Value,
+        *,
+        use_bias: bool = False,
+        activation: Activation = Activation.NONE,
+        output: Quantisation | None = None,
+    ) -> Value:
+        """FULLY_CONNECTED by weights (units, inputs) that are made while the network runs."""
+        fields = {"FusedActivationFunction": CODE_OF_ACTIVATION[activation], "KeepNumDims": True}
+        bias, shift = self._bias(x, weights, weights.shape[0], None) if use_bias else (None, 0.0)
         return self._operator(
             "FULLY_CONNECTED",
-            [x.index, weights.index],
+            [x.index, weights.index, *([] if bias is None else [bias])],
             (*x.shape[:-1], weights.shape[0]),
-            lambda: self._real(x) @ self._real(weights).T,
+            lambda: real.activate(self._real(x) @ self._real(weights).T + shift, activation),
             output,
             fields,
             None,
