@@ -10,7 +10,7 @@ LIBRARY := target/library/.ready
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo library test lint oldest seeds pages bench format clean
+.PHONY: demo library test lint oldest seeds pages bench format release-check site clean
 
 $(VENV)/.installed: pyproject.toml tools/install_dependencies.py
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.85 or newer, see https://rustup.rs" >&2; exit 1; }
@@ -76,6 +76,17 @@ format: $(STAMP)
 	cargo fmt
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The pages of docs/ with the reference from docstrings: target/site/index.html.
+site: export NO_MKDOCS_2_WARNING := 1
+site: $(STAMP)
+	$(BIN)/mkdocs build --strict
+
+# What would be uploaded: sdist and wheels, built, judged, installed on every Python there is. TESTS=all runs the sdist's
+# own `make test` as well. Takes minutes, and what it lacks from PyPI and Debian.
+TESTS ?= some
+release-check:
+	@$(PYTHON) tools/release_check.py --tests $(TESTS)
 
 clean:
 	rm -rf $(VENV) target out python/ethoscade/lib/libethoscade_npu.*

@@ -19,8 +19,8 @@ from ethoscade.codegen import tflite
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.judge.verification import random_inputs
-from ethoscade.report import trace
 from ethoscade.run.execution import run_tflite
+from ethoscade.trace.files import time_file
 from harness import cpu_seconds, named_models, run_vela
 
 JUDGED = "mobilenet_v1_1.0_224_embed_uint8"
@@ -38,7 +38,7 @@ def measure(name: str, graph: Graph) -> tuple[float, float]:
     """Print and return the two times of one compiled file."""
     inputs = random_inputs(graph, 0)
     result = run_tflite(graph, inputs)
-    times = seconds(lambda: run_tflite(graph, inputs)), seconds(lambda: trace.time_file(graph))
+    times = seconds(lambda: run_tflite(graph, inputs)), seconds(lambda: time_file(graph))
     kernels = sum(report.kernels for report in result.reports)
     print(f"{name:<58}{kernels:>9,}{times[0]:>14.3f}{times[1]:>10.3f}{result.hazards:>9}")
     return times

@@ -2,14 +2,15 @@
 
 A ```python block runs statement by statement; where a statement prints, the comment behind it begins with what is
 printed. In a ```console block a line `$ command` is followed by its output, in which a line `...` stands for any number
-of lines; seconds may differ. A ```sh block only has commands. An HTML comment right above a block, which nobody sees on
-the page, may say
+of lines and `…` for a part of one; seconds may differ. A ```sh block only has commands. An HTML comment right above a
+block, which nobody sees on the page, may say
 
     <!-- not run: the reason -->
     <!-- run as: another command in place of the block's first -->
     <!-- run first: Python statements that make what the block takes for given -->
 
-Blocks in ```text are no code; those in ```c are compiled by `unit/test_firmware_toolchains.py`. Owns no pages.
+Blocks in ```text are no code, those in ```toml only have to be TOML; those in ```c are compiled by
+`unit/test_firmware_toolchains.py`. Owns no pages.
 """
 
 from __future__ import annotations
@@ -93,9 +94,14 @@ def timeless(line: str) -> str:
 
 def is_alike(shown: list[str], printed: str) -> bool:
     """Whether an output is the one that is shown."""
-    lines = [r"(?:.*\n)*?" if line.strip() == "..." else re.escape(timeless(line)) + r"\n" for line in shown]
+    lines = [r"(?:.*\n)*?" if line.strip() == "..." else _pattern(line) + r"\n" for line in shown]
     text = "".join(timeless(line) + "\n" for line in printed.splitlines())
     return re.fullmatch("".join(lines), text) is not None
+
+
+def _pattern(line: str) -> str:
+    """A line as an expression; what it leaves open is at least a character."""
+    return ".+".join(map(re.escape, timeless(line).split("…")))
 
 
 def run_command(command: str, shown: list[str], folder: Path) -> None:

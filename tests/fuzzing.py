@@ -13,9 +13,10 @@ import numpy.typing as npt
 from ethoscade.codegen import tflite
 from ethoscade.errors import EthoscadeError, SimulationError
 from ethoscade.frontend import read_tflite
-from ethoscade.report import trace
 from ethoscade.run import execution, simulator
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
+from ethoscade.trace.files import record_file, target_of, time_file
+from ethoscade.trace.perfetto import trace
 from hazard_judge import Command, commands_of
 from npu_mutations import damage_bytes, damage_stream
 
@@ -101,7 +102,7 @@ class CompiledFile:
         try:
             graph = read_tflite(data)
             with contextlib.suppress(EthoscadeError):
-                trace.trace(trace.time_file(graph))
+                trace(record_file(graph, time_file(graph), target_of(graph)))
             result = execution.run_tflite(graph, self.inputs, work_limit=WORK_LIMIT)
         except EthoscadeError as error:
             return f"{type(error).__name__}: {_summary(str(error))}"

@@ -182,11 +182,12 @@ _FLAGS = {
     "compile": (
         "-o", "--output", "--accelerator", "--system-config", "--memory-mode", "--config", "--sram",
         "--optimise", "--epsilon",
-        "--emit", "--explain", "--verify", "--seeds", "--json", "--arena-cache-size",
+        "--emit", "--explain", "--verify", "--seeds", "--json", "--arena-cache-size", "--trace", "--debug-db",
     ),
     "frontier": ("--accelerator", "--system-config", "--memory-mode", "--config", "--epsilon", "--plot", "--json"),
     "verify": ("--sram", "--seeds", "--target", "--json", "--accelerator", "--epsilon"),
     "simulate": ("--inputs", "--outputs", "--seed", "--reference", "--timing", "--trace", "--json", "--memory-mode"),
+    "explore": ("-o", "--system-config", "--memory-mode", "--config", "--json"),
     "plan-memory": ("--capacity", "--algorithm", "--seed", "--iterations", "--threads", "--output", "--plot", "--json"),
     "supported-ops": ("--accelerator", "--markdown", "--json"),
 }  # fmt: skip
@@ -196,7 +197,8 @@ _RIGHT = {
     "--config": ("board.ini",), "--sram": ("4KiB", "4096", "0.5MiB"), "--arena-cache-size": ("4096",),
     "--optimise": ("size", "performance"), "--epsilon": ("0", "1/64", "0.5"), "--emit": ("tflite,c", "raw,mlf"),
     "--seeds": ("1",), "--target": ("simulator",), "--seed": ("0", "7"), "--reference": ("model.tflite",),
-    "--outputs": ("outputs.npz",), "--trace": ("trace.json",), "--capacity": ("4096", "20"),
+    "--outputs": ("outputs.npz",), "--trace": ("trace.json",), "--debug-db": ("debug.xml",),
+    "--capacity": ("4096", "20"),
     "--algorithm": ("best", "exact", "hill_climb"), "--iterations": ("100",), "--threads": ("2",),
 }  # fmt: skip
 _SWITCHES = frozenset({"--explain", "--verify", "--json", "--timing", "--markdown"})
@@ -224,7 +226,9 @@ def prepare_folder(folder: Path) -> None:
 def command_line(rng: random.Random) -> list[str]:
     """A command with a subject and up to four options; about half of them are wrong somewhere."""
     command = rng.choice(list(_FLAGS))
-    right = {"simulate": "model_ethosu.tflite", "plan-memory": "buffers.csv"}.get(command, "model.tflite")
+    right = {"simulate": "model_ethosu.tflite", "explore": "model_ethosu.tflite", "plan-memory": "buffers.csv"}.get(
+        command, "model.tflite"
+    )
     words = [command]
     if command != "supported-ops":
         words += [right if rng.random() < 0.8 else rng.choice(_SUBJECTS)]

@@ -21,22 +21,26 @@ from typing import Any
 
 import ethoscade
 import numpy as np
-from ethoscade import devices, memory, target
+from ethoscade import boards, device_files, devices, memory, target
 from ethoscade.codegen.artifact import NpuCall
+from ethoscade.configurations import SYSTEM, read_configuration
 from ethoscade.errors import EthoscadeError
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
 from ethoscade.memory import model as memory_model
 from ethoscade.run import simulator, timing
 from ethoscade.testing import tiny_conv
+from ethoscade.util import sizes
 
-MODULES = (ethoscade, memory, memory_model, devices, target, simulator, timing)
+MODULES = (ethoscade, memory, memory_model, boards, device_files, devices, target, sizes, simulator, timing)
 # What the library makes and hands out: nobody calls these.
 MADE_BY_THE_LIBRARY = frozenset(
     {
-        "Accelerator", "Compiled", "CompiledMany", "Curve", "Hazard", "KernelDetail", "Library", "Memories",
-        "NpuReport", "NpuRun", "NpuWarning", "OperatorSummary", "OperatorTiming", "Placement", "PoolOverflowError",
-        "Prepared", "ProgramPlacement", "Target", "TimedCommand", "TimingReport", "Traffic",
+        "Accelerator", "Address", "Advice", "BoardDescription", "Check", "Compiled", "CompiledMany", "Curve", "Hazard",
+        "KernelDetail",
+        "Library", "Memories", "NpuReport", "NpuRun", "NpuWarning", "OperatorRow", "OperatorSummary", "OperatorTable",
+        "OperatorTiming", "Placement", "PoolOverflowError", "Prepared", "ProgramPlacement", "SweepRow", "Target",
+        "TimedCommand", "TimingReport", "Traffic",
     }
 )  # fmt: skip
 # Types that carry numbers and are held to them where they are used.
@@ -125,6 +129,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
     Path("buffers.csv").write_text("id,lower,upper,size\na,0,2,16\n", encoding="utf-8")
     saved = found.save("saved.tflite")
     machine = {"region": 1, "start": 0, "end": 4}
+    section = read_configuration().section(SYSTEM, "Ethos_U55_High_End_Embedded")
     return {
         "ethoscade.compile": {"model": MODEL, "optimise": "size"},
         "ethoscade.compile_many": {"models": {"net": MODEL}, "optimise": "size"},
@@ -132,14 +137,22 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "CompiledMany.write_mlf": {"path": "many.tar"},
         "ethoscade.frontier": {"model": MODEL},
         "ethoscade.prepare": {"model": MODEL},
+        "ethoscade.sweep": {"models": {"net": MODEL}},
         "Prepared.compile": {"sram_kb": 64},
         "Prepared.fits": {"sram": 1 << 16},
         "Prepared.frontier": {},
         "Prepared.within": {"budget": 1 << 16},
+        "ethoscade.check": {"model": MODEL},
         "ethoscade.plan": {"model": MODEL, "device": devices.cortex_m55()},
         "ethoscade.simulate": {"source": saved, "inputs": inputs},
+        "Curve.fastest_within": {"budget": 100_000},
         "Compiled.explain": {},
+        "Compiled.table": {},
+        "Compiled.addresses": {},
+        "Compiled.cpu_time": {"cpu": "cortex-m4"},
         "Compiled.micro_arena": {},
+        "Compiled.report": {},
+        "Compiled.plot": {"path": "arena.png"},
         "Compiled.save": {"path": "again.tflite"},
         "Compiled.write_c": {"folder": "c"},
         "Compiled.write_mlf": {"path": "net.tar"},
@@ -148,6 +161,9 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Compiled.simulate": {"inputs": inputs},
         "Compiled.simulate_steps": {"steps": [inputs]},
         "Compiled.timing": {},
+        "Compiled.record": {"cpu": "cortex-m4"},
+        "Compiled.trace": {"path": "trace.json", "cpu": "cortex-m4"},
+        "Compiled.write_debug_database": {"path": "debug.xml"},
         "Compiled.verify": {"seeds": 1},
         "Curve.without_programs": {},
         "DeviceDescription": _fields(devices.matrix_npu()),
@@ -166,14 +182,21 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "memory.place_programs": {"programs": {"m": found.program}, "iterations": 10},
         "memory.program_buffers": {"program": found.program},
         "Placement.address_of": {"name": "a"},
+        "device_files.device_named": {"device": "cortex-m7"},
         "devices.cortex_m55": {},
         "devices.cortex_m7": {},
         "devices.matrix_npu": {},
         "target.load_target": {},
         "target.compilation_target": {},
-        "target.default_config": {},
-        "target.parse_size": {"text": "3KiB"},
-        "target.size_of_kib": {"sram_kb": 3},
+        "Target.remark_on": {"budget_bytes": 1},
+        "target.core_clock_hz": {"system": section},
+        "target.product_of": {"system_config": "Ethos_U55_High_End_Embedded"},
+        "target.system_memory": {"system": section, "memory": "Sram", "product": "u55"},
+        "boards.board_named": {"board": "himax-we2"},
+        "boards.known_boards": {},
+        "boards.names_board": {"text": "himax-we2"},
+        "sizes.parse_size": {"text": "3KiB"},
+        "sizes.size_of_kib": {"sram_kb": 3},
         "Machine": {"accelerator": "ethos-u55-256", "regions": regions},
         "Machine.write": {"region": 1, "offset": 0, "data": b"abc"},
         "Machine.read": {"region": 1, "offset": 0, "size": 4},
@@ -208,6 +231,7 @@ def _instances() -> dict[str, Any]:
         "CompiledMany": ethoscade.compile_many({"net": MODEL}),
         "Prepared": ethoscade.prepare(MODEL),
         "Curve": found.curve,
+        "Target": found.target,
         "Pool": memory.Pool("p", access=(("cpu", "rw"),)),
         "Placement": memory.plan(buffers),
         "Machine": simulator.Machine("ethos-u55-256", [bytes(found.artifact.constants), found.artifact.arena_bytes]),
@@ -222,8 +246,9 @@ def public_names() -> Iterator[tuple[str, Any]]:
         for name in names:
             value = getattr(module, name)
             if inspect.isfunction(value) and value.__module__ in {m.__name__ for m in MODULES} | {
-                "ethoscade.pipeline.prepared", "ethoscade.pipeline.planning", "ethoscade.run.execution",
-                "ethoscade.memory.csv", "ethoscade.pipeline.many",
+                "ethoscade.memory.csv", "ethoscade.pipeline.check", "ethoscade.pipeline.many",
+                "ethoscade.pipeline.planning", "ethoscade.pipeline.prepared", "ethoscade.run.execution",
+                "ethoscade.sweeps.driver",
             }:  # fmt: skip
                 if module is ethoscade or value.__module__ in (module.__name__, "ethoscade.memory.csv"):
                     yield f"{module.__name__.split('.')[-1]}.{name}", value

@@ -5,16 +5,23 @@ from __future__ import annotations
 # From the ground up: a unit may import what `BELOW` says and nothing else of the project. A unit is a room, which is a
 # folder or a file at the root. A room that is named module by module is divided: each module is a unit, and the room's
 # own name is its `__init__`. On the right a divided room's name stands for any of its units.
-EVERYWHERE = {"util.frozen"}
+EVERYWHERE = {"util.frozen", "util.progress"}
 GROUND = {"errors", "_core"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "util": set(),
     "util.frozen": set(),
+    "util.progress": set(),
     "util.arguments": {"errors"},
     "util.files": {"errors"},
-    "target": {"errors", "util.arguments", "util.files"},
+    "util.sizes": {"errors", "util.arguments"},
+    "util.toml": {"errors", "util.arguments", "util.files", "util.sizes"},
+    "configurations": {"errors", "util.arguments", "util.files"},
+    "boards": {"errors", "util.arguments", "util.toml"},
+    "target": {"errors", "util.arguments", "util.sizes", "boards", "configurations"},
+    "cpus": {"errors", "util.arguments"},
     "devices": {"errors", "_core", "util.arguments", "target"},
+    "device_files": {"errors", "util.arguments", "util.toml", "target", "devices"},
     "ir": {"errors"},
     "quantised": {"ir"},
     "opcodes": set(),
@@ -47,6 +54,7 @@ BELOW: dict[str, set[str]] = {
     "run.cpu_operators": {"errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert"},
     "run.simulator": {"errors", "_core", "util.arguments"},
     "run.timing": {"errors", "_core", "util.arguments", "target"},
+    "run.dataflow": {"_core"},
     "run.execution": {
         "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
     },
@@ -54,31 +62,55 @@ BELOW: dict[str, set[str]] = {
     "run.judgement": {
         "errors", "ir", "judge.verification", "codegen", "run.cpu_operators", "run.execution", "run.host_c",
     },
+    "trace": {
+        "errors", "_core", "util.files", "target", "ir", "codegen", "run.timing", "run.dataflow", "run.execution",
+    },
     "pipeline": set(),
     "pipeline.renaming": {"ir", "operators", "lowering"},
     "pipeline.partition": {"target", "ir", "operators", "rewrites", "lowering", "pipeline.renaming"},
     "pipeline.macs": {"ir"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
+    "pipeline.table": {"target", "lowering", "scheduling", "codegen", "run.timing", "pipeline.explanation"},
+    "pipeline.cpu_time": {"errors", "cpus", "target", "ir", "pipeline.table"},
+    "pipeline.curve": {"errors", "util.arguments", "scheduling", "page"},
+    "pipeline.facts": {
+        "_core", "target", "ir", "lowering", "scheduling", "codegen", "page", "pipeline.cpu_time",
+        "pipeline.explanation", "pipeline.table",
+    },
+    "pipeline.addresses": {"target", "lowering", "scheduling", "codegen", "pipeline.explanation"},
     "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "scheduling", "memory", "codegen"},
     "pipeline.state": {"ir", "scheduling", "memory", "codegen"},
+    "pipeline.recording": {
+        "target", "lowering", "scheduling", "codegen", "run.timing", "trace", "pipeline.cpu_time", "pipeline.table",
+    },
+    "pipeline.debugging": {"ir", "lowering", "scheduling", "codegen", "trace"},
     "pipeline.compiled": {
         "errors", "util.arguments", "util.files", "target", "ir", "frontend", "rewrites", "lowering", "scheduling",
         "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
-        "pipeline.explanation",
+        "pipeline.addresses", "pipeline.explanation", "pipeline.table", "trace", "pipeline.recording",
+        "pipeline.debugging", "page", "pipeline.facts", "cpus", "pipeline.cpu_time", "pipeline.curve",
     },
     "pipeline.compiler": {
-        "errors", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen",
-        "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
-        "pipeline.state",
+        "errors", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen", "pipeline.borders",
+        "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.state",
+        "pipeline.table",
+    },
+    "pipeline.advice": {
+        "target", "ir", "rewrites", "lowering", "codegen", "pipeline.borders", "pipeline.explanation", "pipeline.table",
+    },
+    "pipeline.check": {
+        "util.arguments", "target", "frontend", "scheduling", "codegen", "pipeline.borders", "pipeline.explanation",
+        "pipeline.table", "pipeline.advice", "pipeline.compiler",
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "operators", "frontend", "rewrites", "lowering",
         "scheduling", "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
-        "pipeline.compiler",
+        "pipeline.compiler", "device_files",
     },
+    "pipeline.lines": {"errors", "codegen", "pipeline.compiled"},
     "pipeline.prepared": {
         "errors", "util.arguments", "target", "ir", "frontend", "scheduling", "codegen", "pipeline.borders",
-        "pipeline.compiled", "pipeline.compiler",
+        "pipeline.compiled", "pipeline.compiler", "pipeline.lines", "page",
     },
     "pipeline.many": {
         "errors", "util.arguments", "util.files", "codegen", "pipeline.compiled", "pipeline.compiler",
@@ -88,17 +120,28 @@ BELOW: dict[str, set[str]] = {
         "errors", "_core", "util.arguments", "util.files", "ir", "lowering", "codegen", "judge.verification",
         "run.simulator",
     },
-    "report": {
-        "errors", "util.arguments", "util.files", "target", "ir", "operators", "frontend", "rewrites", "lowering",
-        "memory.model", "memory",
-        "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
-        "pipeline.explanation", "pipeline.compiled", "pipeline.compiler", "pipeline.many", "pipeline.prepared",
-        "project",
+    "sweeps": {
+        "errors", "_core", "util.arguments", "util.files", "boards", "target", "frontend", "scheduling", "codegen",
+        "pipeline.borders", "pipeline.compiled", "pipeline.compiler", "pipeline.prepared",
     },
-    "__main__": {"errors", "_core", "util.arguments", "target", "codegen", "report"},
+    "page": {"errors", "util.files"},
+    "report": {
+        "errors", "target", "ir", "operators", "rewrites", "lowering", "memory.model", "memory", "judge.verification",
+        "codegen", "run.timing", "pipeline.addresses", "pipeline.explanation", "pipeline.table", "pipeline.compiled",
+        "configurations", "boards", "page", "pipeline.cpu_time", "pipeline.check", "sweeps",
+    },
+    "explorer": {"errors", "frontend", "trace"},
+    "cli": {
+        "errors", "util.arguments", "util.files", "configurations", "boards", "target", "ir", "frontend", "rewrites",
+        "lowering", "memory.model", "memory", "judge.verification", "codegen", "run.execution", "run.judgement",
+        "pipeline.borders", "pipeline.compiled", "pipeline.compiler", "pipeline.many", "pipeline.prepared", "project",
+        "report", "trace", "page", "cpus", "pipeline.check", "device_files", "pipeline.planning", "sweeps",
+    },
+    "__main__": {"errors", "_core", "cli", "report"},
     "__init__": {
-        "errors", "_core", "devices", "run.execution", "run.simulator", "pipeline.compiled", "pipeline.many",
-        "pipeline.planning", "pipeline.prepared", "project",
+        "errors", "_core", "devices", "run.execution", "run.simulator", "pipeline.addresses", "pipeline.compiled",
+        "pipeline.many", "pipeline.planning", "pipeline.prepared", "pipeline.table", "project", "pipeline.advice",
+        "pipeline.check", "sweeps", "pipeline.curve",
     },
 }  # fmt: skip
 

@@ -1,7 +1,10 @@
 """Install what pyproject.toml lists for developing, without building the package (maturin does that, incrementally).
 
-Run with the virtual environment's Python. TensorFlow Lite Micro's kernels are a second judge of a few operators; they
-have development releases for some platforms only, so failing to get them is not an error.
+    python tools/install_dependencies.py [EXTRA]
+
+With the name of an extra, what that one lists and nothing else. Run with the virtual environment's Python. TensorFlow
+Lite Micro's kernels are a second judge of a few operators; they have development releases for some platforms only, so
+failing to get them is not an error.
 """
 
 import subprocess
@@ -18,6 +21,8 @@ PIP = [sys.executable, "-m", "pip", "install", "--quiet"]
 
 def main() -> int:
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if sys.argv[1:]:
+        return subprocess.run([*PIP, *project["optional-dependencies"][sys.argv[1]]]).returncode
     wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
     status = subprocess.run([*PIP, *wanted]).returncode
     if status == 0 and subprocess.run([*PIP, "--pre", "--only-binary", ":all:", "tflite_micro"]).returncode != 0:

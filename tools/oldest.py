@@ -15,8 +15,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+
+from debian import said
+from foreign import debian_rust
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -34,15 +37,6 @@ TESTS = (
 TESTED_WITH = ("ai-edge-litert", "matplotlib", "pytest", "hypothesis")
 
 
-def said(command: Sequence[str], **more: str) -> str:
-    """What a command prints; nothing where it fails or is not there."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **more})
-    except OSError:
-        return ""
-    return done.stdout if done.returncode == 0 else ""
-
-
 def is_rust(environment: dict[str, str], version: str) -> bool:
     """Whether cargo and rustc of an environment are of a version."""
     path = environment.get("PATH", os.environ["PATH"])
@@ -50,32 +44,6 @@ def is_rust(environment: dict[str, str], version: str) -> bool:
     return all(
         tool and re.search(rf" {re.escape(version)}\.", said([tool, "--version"], **environment)) for tool in tools
     )
-
-
-def debian_rust(version: str) -> dict[str, str]:
-    """Debian's Rust of a version, unpacked; an environment in which it comes first, empty where there is none."""
-    for package in ("rustc-web", "rustc"):
-        known = re.findall(rf"\| *({re.escape(version)}\.\S+)", said(["apt-cache", "madison", package]))
-        if not known:
-            continue
-        suffix = package.removeprefix("rustc")
-        names = [f"{name}={known[0]}" for name in (package, f"cargo{suffix}", f"libstd-rust{suffix}-dev")]
-        archives = WORK / "archives"
-        (archives / "partial").mkdir(parents=True, exist_ok=True)
-        options = ["-o", "Debug::NoLocking=1", "-o", f"Dir::Cache::archives={archives}"]
-        command = ["apt-get", "install", "-y", "-qq", "--download-only", "--no-install-recommends", *options, *names]
-        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
-            continue
-        root = WORK / "rust"
-        for archive in sorted(archives.glob("*.deb")):
-            subprocess.run(["dpkg", "-x", str(archive), str(root)], check=True)
-        libraries = sorted({str(path.parent) for path in root.glob("**/x86_64-linux-gnu/*.so*")})
-        return {
-            "PATH": f"{root / 'usr' / 'bin'}:{os.environ['PATH']}",
-            "RUSTC": str(root / "usr" / "bin" / "rustc"),
-            "LD_LIBRARY_PATH": ":".join(libraries),
-        }
-    return {}
 
 
 def rustup_rust(version: str) -> dict[str, str]:
@@ -92,7 +60,7 @@ def rustup_rust(version: str) -> dict[str, str]:
 def with_oldest_rust() -> bool:
     """Compile the library and its Python bindings; True unless that fails."""
     version = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["package"]["rust-version"]
-    for find in (lambda _: {}, debian_rust, rustup_rust):
+    for find in (lambda _: {}, lambda wanted: debian_rust(WORK, f"{wanted}."), rustup_rust):
         environment = find(version)
         if is_rust(environment, version):
             break

@@ -1,6 +1,6 @@
 //! What is fuzzed: functions of any bytes that must neither panic nor break what they assert.
 //!
-//! `fuzz_targets` hands them to libFuzzer, `tests/inputs.rs` runs them on the seeds and on damaged ones with `cargo test`.
+//! `fuzz_targets` hands them to libFuzzer, `rust/tests/fuzz.rs` runs them on the seeds and on damaged ones with `cargo test`.
 //! Owns how bytes are read as inputs; what is right is for the library's own checkers to say.
 
 use ethoscade_core::npu::timing::{self, Port, System};

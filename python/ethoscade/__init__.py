@@ -22,24 +22,35 @@ from .errors import (
     ProjectError,
     SchedulingError,
     SimulationError,
+    SweepError,
     UnsupportedOperatorError,
     VerificationError,
 )
 
 if TYPE_CHECKING:
     from .devices import DeviceDescription
-    from .pipeline.compiled import Compiled, Curve, OperatorSummary
+    from .pipeline.addresses import Address
+    from .pipeline.advice import Advice
+    from .pipeline.check import Check, check
+    from .pipeline.compiled import Compiled
+    from .pipeline.curve import Curve
     from .pipeline.many import CompiledMany, compile_many
     from .pipeline.planning import plan
     from .pipeline.prepared import Prepared, compile, frontier, prepare
+    from .pipeline.table import OperatorRow, OperatorSummary, OperatorTable
     from .project.folder import connect
     from .run import simulator
     from .run.execution import simulate
+    from .sweeps.driver import sweep
+    from .sweeps.rows import SweepRow
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
+    "Address",
+    "Advice",
     "BudgetError",
+    "Check",
     "CodegenError",
     "Compiled",
     "CompiledMany",
@@ -48,14 +59,19 @@ __all__ = [
     "DeviceDescription",
     "EthoscadeError",
     "ModelFormatError",
+    "OperatorRow",
     "OperatorSummary",
+    "OperatorTable",
     "Prepared",
     "ProjectError",
     "SchedulingError",
     "SimulationError",
+    "SweepError",
+    "SweepRow",
     "UnsupportedOperatorError",
     "VerificationError",
     "__version__",
+    "check",
     "compile",
     "compile_many",
     "connect",
@@ -64,17 +80,25 @@ __all__ = [
     "prepare",
     "simulate",
     "simulator",
+    "sweep",
 ]
 
 # Importing the compiler takes several times as long as importing the rest: programs that only look for a version, or
 # catch errors, do not wait for it.
 _HOMES = {
+    "Address": "pipeline.addresses",
+    "Advice": "pipeline.advice",
+    "Check": "pipeline.check",
     "Compiled": "pipeline.compiled",
     "CompiledMany": "pipeline.many",
-    "Curve": "pipeline.compiled",
+    "Curve": "pipeline.curve",
     "DeviceDescription": "devices",
-    "OperatorSummary": "pipeline.compiled",
+    "OperatorRow": "pipeline.table",
+    "OperatorSummary": "pipeline.table",
+    "OperatorTable": "pipeline.table",
     "Prepared": "pipeline.prepared",
+    "SweepRow": "sweeps.rows",
+    "check": "pipeline.check",
     "compile": "pipeline.prepared",
     "compile_many": "pipeline.many",
     "connect": "project.folder",
@@ -82,6 +106,7 @@ _HOMES = {
     "plan": "pipeline.planning",
     "prepare": "pipeline.prepared",
     "simulate": "run.execution",
+    "sweep": "sweeps.driver",
 }
 
 _MODULES = {"simulator": "run.simulator"}

@@ -79,7 +79,7 @@ class Proposal:
     def moves(self) -> int:
         """Moves that the memory planner may try for its program."""
 
-    def arrangement(self, graph: CascaderGraph, tick: Callable[[], object] | None = None) -> Arrangement:
+    def arrangement(self, graph: CascaderGraph, tick: Callable[..., object] | None = None) -> Arrangement:
         """Its program, and where everything lies: as the search for this very graph found it, else made anew."""
 
     def without_program(self) -> Proposal:
@@ -379,7 +379,7 @@ def search_cascades(
     max_group: int | None = None,
     resolution: int | None = None,
     tuning: Sequence[tuple[TunedName, int]] = ...,
-    tick: Callable[[], object] | None = None,
+    tick: Callable[..., object] | None = None,
 ) -> Frontier: ...
 
 @final
@@ -392,15 +392,15 @@ class BudgetSearch:
         *,
         resolution: int | None = None,
         tuning: Sequence[tuple[TunedName, int]] = ...,
-        tick: Callable[[], object] | None = None,
+        tick: Callable[..., object] | None = None,
     ) -> BudgetSearch: ...
-    def fits(self, budget_bytes: int, tick: Callable[[], object] | None = None) -> bool | None:
+    def fits(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> bool | None:
         """Whether so many bytes are enough; None where only the whole frontier can tell."""
 
-    def within(self, budget_bytes: int, tick: Callable[[], object] | None = None) -> Frontier | None:
+    def within(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier | None:
         """The fastest Proposal within so many bytes, and the leanest; None if only the whole frontier can tell."""
 
-    def frontier(self, tick: Callable[[], object] | None = None) -> Frontier:
+    def frontier(self, tick: Callable[..., object] | None = None) -> Frontier:
         """Every Pareto-efficient Proposal: what `search_cascades` finds."""
 
 def arrange_plans(
@@ -409,7 +409,7 @@ def arrange_plans(
     prefetch_bytes: int = 0,
     fill_bytes: int = 0,
     moves: int = ...,
-    tick: Callable[[], object] | None = None,
+    tick: Callable[..., object] | None = None,
 ) -> Arrangement: ...
 def clock_plans(
     graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0, moves: int = ...
@@ -526,7 +526,7 @@ def plan_memory(
     seed: int,
     iterations: int,
     threads: int,
-    tick: Callable[[], object] | None = None,
+    tick: Callable[..., object] | None = None,
 ) -> MemorySolution | MemoryOverflow: ...
 def check_memory(
     buffers: list[BufferRow], pools: list[PoolRow], offsets: list[int], pool_of: list[int], peaks: list[int]
@@ -588,6 +588,25 @@ class Machine:
     def run(self, payload: bytes) -> RunReport: ...
 
 def disassemble(payload: bytes) -> list[str]: ...
+
+# ---- dataflow -------------------------------------------------------------------------------------------------------
+
+_Piece = tuple[int, int, int]
+"""Memory, first byte, one past the last."""
+
+def follow_payload(
+    payload: bytes,
+    accelerator: str,
+    regions: Sequence[int | None],
+    given: Sequence[_Piece],
+    wanted: Sequence[_Piece],
+) -> tuple[list[tuple[int, list[int], list[tuple[int, int]]]], list[list[int]], list[_Piece]]:
+    """Of each kernel and transfer its command, who made what it reads, and of each memory (live bytes, their end).
+
+    Then the makers of each piece that is wanted behind the stream, and what must be there before it. `regions` are the
+    memories of the eight regions, None for constants. Makers are operations by number, and -1 - i for `given[i]`.
+    Raises `SimulationError`.
+    """
 
 # ---- streams --------------------------------------------------------------------------------------------------------
 

@@ -154,3 +154,7 @@ class VerificationError(EthoscadeError):
 
 class ProjectError(EthoscadeError):
     """A project could not be made, built, flashed or run: a folder, a tool that is missing, a board that is silent."""
+
+
+class SweepError(EthoscadeError):
+    """A sweep cannot go on: its workers are gone, or are of another version."""

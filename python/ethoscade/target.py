@@ -1,22 +1,23 @@
-"""The device compiled for: accelerator, system configuration, memory mode, and the budget as bytes.
+"""The device compiled for: accelerator, system configuration, memory mode, by names or by a board's.
 
-Owns the accelerators' parameters and the reading of vela.ini files. Knows nothing of networks.
+Owns the accelerators' parameters and what configurations mean for them. Knows nothing of networks.
 """
 
 from __future__ import annotations
 
-import configparser
-import importlib.util
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
+from typing import Literal, cast
 
+from .boards import BoardDescription, board_named
+from .configurations import MODE, SYSTEM, ConfigSection, ConfigurationFile, read_configuration
+from .configurations import default_config as default_config
 from .errors import ConfigError
-from .util.arguments import checked, exactly, number_of, shown
-from .util.files import read_whole
+from .util.arguments import checked, shown
+from .util.sizes import parse_size as parse_size
+from .util.sizes import size_of_kib as size_of_kib
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ class Target:
     """Everything about the device that a compilation or a simulation depends on.
 
     `constants`, `arena` and `cache` are the memories of the NPU's regions 0, 1 and 2. The cache is the arena's memory
-    but in the modes called Dedicated_Sram, where the arena lies in DRAM and the cache in an SRAM of its own.
+    but in the modes called Dedicated_Sram, where the arena lies in DRAM and the cache in an SRAM of its own. `board` is
+    the one that was named, with the SRAM that it has for the NPU.
     """
 
     accelerator: Accelerator
@@ -106,6 +108,7 @@ class Target:
     constants: Memory
     arena: Memory
     cache: Memory
+    board: BoardDescription | None = None
 
     @property
     def memories(self) -> Memories:
@@ -116,6 +119,16 @@ class Target:
     def has_npu(self) -> bool:
         """Whether there is an NPU at all."""
         return self.accelerator.name != NO_NPU
+
+    @checked()
+    def remark_on(self, budget_bytes: int | None) -> str | None:
+        """What is to be said of a budget that the board does not have, None of one that it has."""
+        if self.board is None or budget_bytes is None or budget_bytes <= self.board.sram_bytes:
+            return None
+        return (
+            f"the budget of {budget_bytes:,} bytes is more than board '{self.board.name}' has for its NPU, "
+            f"{self.board.sram_bytes:,} bytes"
+        )
 
     @property
     def placed_for(self) -> Target:
@@ -133,8 +146,11 @@ class Target:
         return not self.constants_in_sram
 
 
+DEFAULT_ACCELERATOR = "ethos-u55-256"
+"""What is compiled for where neither an accelerator nor a board is named."""
 _DEFAULT_SYSTEM = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Embedded"}
 _PORT_BYTES = {"u55": 8, "u65": 16}
+Product = Literal["u55", "u65"]
 _DEFAULT_MODE = "Shared_Sram"
 _PRODUCT = re.compile(r"Ethos_(U\d\d)_", re.IGNORECASE)
 # What the timing model counts with; the same bounds hold for described devices (docs/devices.md).
@@ -142,61 +158,47 @@ _MOST_RATE = 1 << 16
 _MOST_LATENCY = 1 << 24
 _MOST_BURST = 1 << 16
 _MOST_CLOCK_HZ = 10**12
-_MOST_CONFIG_BYTES = 1 << 20
 
 
 @checked()
 def load_target(
-    accelerator: str = "ethos-u55-256",
+    accelerator: str | None = None,
     system_config: str | None = None,
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
+    board: str | os.PathLike[str] | None = None,
 ) -> Target:
     """Build a target from names; `config` is a vela.ini, by default the one that ships with ethos-u-vela.
+
+    `config` may be a name in ethos-u-vela's folder, "Arm/vela.ini". `board` is a board's name or a TOML file that
+    describes one; what is named beside it goes before what the board has. Without either the accelerator is
+    `DEFAULT_ACCELERATOR`.
 
     Raises `ConfigError` naming what does not exist and what does, for another product's configuration and for an arena
     in flash. What can be simulated need not be compiled for: `compilation_target` is stricter.
     """
-    chip = SIMULATED.get(accelerator)
-    if chip is None:
-        raise ConfigError(f"unknown accelerator '{accelerator}'; known are {', '.join(SIMULATED)}")
-    path = Path(config) if config is not None else default_config()
-    sections = _read_sections(path)
-    system_name = system_config or _DEFAULT_SYSTEM[chip.product]
-    mode_name = memory_mode or _DEFAULT_MODE
-    system = _section(sections, "System_Config", system_name, path)
-    _check_product(chip, system_name, sections)
-    mode = _section(sections, "Memory_Mode", mode_name, path)
-    ports = {port: _value(system, f"{port}_port", system_name, path) for port in ("axi0", "axi1")}
-
-    def memory(area: str) -> Memory:
-        port = _value(mode, area, mode_name, path).lower()
-        if port not in ports:
-            raise ConfigError(f"{path}: {area} of memory mode '{mode_name}' is '{port}'; expected Axi0 or Axi1")
-        return _memory(system, ports[port], chip, system_name, path)
-
-    constants, arena, cache = (memory(f"{area}_mem_area") for area in ("const", "arena", "cache"))
+    at = None if board is None else board_named(board)
+    chip = _chip(accelerator or (DEFAULT_ACCELERATOR if at is None else at.accelerator))
+    file = read_configuration(config)
+    system = _system(chip, system_config, file, at, config is not None)
+    mode = file.section(MODE, memory_mode or (_DEFAULT_MODE if at is None else at.memory_mode))
+    constants, arena, cache = (_area(mode, system, chip, f"{area}_mem_area") for area in ("const", "arena", "cache"))
     for what, place in (("arena", arena), ("cache", cache)):
         if place.name.lower().endswith("flash"):
             raise ConfigError(
-                f"memory mode '{mode_name}' keeps the {what} in {place.name} of '{system_name}', which cannot be "
+                f"memory mode '{mode.name}' keeps the {what} in {place.name} of '{system.name}', which cannot be "
                 f"written; choose a system configuration with DRAM, or Shared_Sram or Sram_Only"
             )
-    clock = _number(system, "core_clock", system_name, path)
-    if not 1 <= clock <= _MOST_CLOCK_HZ:
-        raise ConfigError(
-            f"{path}: 'core_clock' of '{system_name}' is {shown(system['core_clock'])}; it must be 1 to "
-            f"{_MOST_CLOCK_HZ:,} (Hz)"
-        )
-    return Target(chip, system_name, mode_name, float(clock), constants, arena, cache)
+    return Target(chip, system.name, mode.name, core_clock_hz(system), constants, arena, cache, at)
 
 
 @checked()
 def compilation_target(
-    accelerator: str = "ethos-u55-256",
+    accelerator: str | None = None,
     system_config: str | None = None,
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
+    board: str | os.PathLike[str] | None = None,
 ) -> Target:
     """As `load_target`, for devices that code is generated for.
 
@@ -204,11 +206,16 @@ def compilation_target(
     Raises `ConfigError` for an accelerator with two cores and for a memory mode whose arena is not the SRAM as well.
     """
     if accelerator == NO_NPU:
-        return _without_npu(system_config, memory_mode, config)
-    if accelerator not in ACCELERATORS:
+        return _without_npu(system_config, memory_mode, config, board)
+    if accelerator is not None and accelerator not in ACCELERATORS:
         what = "can be simulated only" if accelerator in SIMULATED else "is unknown"
         raise ConfigError(f"accelerator '{accelerator}' {what}; code is generated for {', '.join(TARGETS)}")
-    target = load_target(accelerator, system_config, memory_mode, config)
+    target = load_target(accelerator, system_config, memory_mode, config, board)
+    if target.accelerator.name not in ACCELERATORS:
+        raise ConfigError(
+            f"accelerator '{target.accelerator.name}' of board '{board}' can be simulated only; code is generated for "
+            f"{', '.join(TARGETS)}"
+        )
     if target.cache != target.arena or not target.arena.is_sram:
         raise ConfigError(
             f"memory mode '{target.memory_mode}' keeps the arena in {target.arena.name} and a cache in "
@@ -218,9 +225,14 @@ def compilation_target(
     return target
 
 
-def _without_npu(system_config: str | None, memory_mode: str | None, config: str | os.PathLike[str] | None) -> Target:
+def _without_npu(
+    system_config: str | None,
+    memory_mode: str | None,
+    config: str | os.PathLike[str] | None,
+    board: str | os.PathLike[str] | None,
+) -> Target:
     """A device that is a CPU with SRAM and flash, of which nothing is counted in cycles."""
-    named = {"system_config": system_config, "memory_mode": memory_mode, "config": config}
+    named = {"system_config": system_config, "memory_mode": memory_mode, "config": config, "board": board}
     given = next((name for name, value in named.items() if value is not None), None)
     if given is not None:
         raise ConfigError(
@@ -232,146 +244,87 @@ def _without_npu(system_config: str | None, memory_mode: str | None, config: str
     return Target(chip, NO_NPU, NO_NPU, 0.0, flash, sram, sram)
 
 
-def _check_product(chip: Accelerator, name: str, sections: Mapping[str, Mapping[str, str]]) -> None:
+def _chip(accelerator: str) -> Accelerator:
+    if accelerator not in SIMULATED:
+        raise ConfigError(f"unknown accelerator '{accelerator}'; known are {', '.join(SIMULATED)}")
+    return SIMULATED[accelerator]
+
+
+def _system(
+    chip: Accelerator, name: str | None, file: ConfigurationFile, board: BoardDescription | None, file_is_named: bool
+) -> ConfigSection:
+    """The system configuration that is meant: one that is named, the board's, or the product's default."""
+    if name is None and board is not None:
+        product = _chip(board.accelerator).product
+        if product != chip.product:
+            raise ConfigError(
+                f"board '{board.name}' has an Ethos-{product.upper()}, '{chip.name}' is an "
+                f"Ethos-{chip.product.upper()}, with other ports; name a system_config for it"
+            )
+        # A vendor's own file, where it is given, may be newer than the table.
+        if board.system and not (file_is_named and board.system_config in file.names(SYSTEM)):
+            return ConfigSection(board.system_config, f"board '{board.name}'", board.system)
+        name = board.system_config
+    system = file.section(SYSTEM, name or _DEFAULT_SYSTEM[chip.product])
+    _check_product(chip, system.name, file)
+    return system
+
+
+def _area(mode: ConfigSection, system: ConfigSection, chip: Accelerator, key: str) -> Memory:
+    """The memory behind the port that a memory mode names for an area."""
+    ports = {port: system.value(f"{port}_port") for port in ("axi0", "axi1")}
+    port = mode.value(key).lower()
+    if port not in ports:
+        raise ConfigError(f"{mode.where}: {key} of memory mode '{mode.name}' is '{port}'; expected Axi0 or Axi1")
+    return system_memory(system, ports[port], cast(Product, chip.product))
+
+
+@checked()
+def core_clock_hz(system: ConfigSection) -> float:
+    """The clock of a system configuration's NPU. Raises `ConfigError` out of 1 Hz to 1 THz."""
+    clock = system.number("core_clock")
+    if not 1 <= clock <= _MOST_CLOCK_HZ:
+        raise ConfigError(
+            f"{system.where}: 'core_clock' of '{system.name}' is {shown(system.value('core_clock'))}; it must be 1 to "
+            f"{_MOST_CLOCK_HZ:,} (Hz)"
+        )
+    return float(clock)
+
+
+@checked()
+def product_of(system_config: str) -> str | None:
+    """The product that a system configuration's name says it is for, such as "u55"; None where it says none."""
+    match = _PRODUCT.match(system_config)
+    return None if match is None else match.group(1).lower()
+
+
+def _check_product(chip: Accelerator, name: str, file: ConfigurationFile) -> None:
     """Port widths and latencies are a product's: names such as Ethos_U85_SYS_DRAM_Mid say which."""
-    match = _PRODUCT.match(name)
-    if match is None or match.group(1).lower() == chip.product:
+    product = product_of(name)
+    if product in (None, chip.product):
         return
-    systems = (section.removeprefix("System_Config.") for section in sections if section.startswith("System_Config."))
-    fitting = [s for s in systems if (m := _PRODUCT.match(s)) is None or m.group(1).lower() == chip.product]
+    fitting = [s for s in file.names(SYSTEM) if product_of(s) in (None, chip.product)]
     raise ConfigError(
-        f"system configuration '{name}' is for the Ethos-{match.group(1)}, '{chip.name}' is an "
+        f"system configuration '{name}' is for the Ethos-{str(product).upper()}, '{chip.name}' is an "
         f"Ethos-{chip.product.upper()}; choose {' or '.join(fitting) or 'another'}"
     )
 
 
-def default_config() -> Path:
-    """The vela.ini that ships with ethos-u-vela. Raises `ConfigError` if it is not installed."""
-    spec = importlib.util.find_spec("ethosu")
-    for root in (spec.submodule_search_locations or []) if spec else []:
-        found = Path(root) / "config_files" / "Arm" / "vela.ini"
-        if found.is_file():
-            return found
-    raise ConfigError("no vela.ini found: install ethos-u-vela, or name a file with config=")
-
-
-_UNITS = {"": 1, "b": 1, "kib": 1024, "kb": 1024, "k": 1024, "mib": 1 << 20, "mb": 1 << 20, "m": 1 << 20}
-
-
-_MOST_SIZE_BYTES = 1 << 64
-
-
 @checked()
-def parse_size(text: str | int) -> int:
-    """Bytes of a budget such as "300KiB", "0.5MiB" or "307200".
-
-    KB and MB are taken as KiB and MiB, as `sram_kb` is, and rounded down to whole bytes: "15.6KiB" is 15,974. Raises
-    `ConfigError` for anything else, less than a byte, fractions of a byte in a plain number and more than 2^64 bytes.
-    """
-    if isinstance(text, int):
-        return _whole_bytes(Fraction(text), shown(text))
-    match = re.fullmatch(r"\s*([0-9]{1,40}(?:\.[0-9]{1,40})?)\s*([a-zA-Z]{0,10})\s*", text)
-    unit = _UNITS.get(match.group(2).lower()) if match else None
-    if match is None or unit is None:
-        raise ConfigError(f"cannot read the size {shown(text)}; write it like 300KiB, 0.5MiB or 307200")
-    size = Fraction(match.group(1)) * unit
-    if unit == 1 and size.denominator != 1:
-        raise ConfigError(f"the size {shown(text)} is {float(size):g} bytes; it must be a whole positive number")
-    return _whole_bytes(size, shown(text))
-
-
-def size_of_kib(sram_kb: object) -> int:
-    """Bytes of a number of KiB, of any kind of number, rounded down. Raises `ConfigError` as `parse_size` does."""
-    kib = exactly(sram_kb)
-    if kib is None:
-        raise ConfigError(f"sram_kb is {shown(sram_kb)}; it must be a number of KiB")
-    return _whole_bytes(kib * 1024, f"{shown(sram_kb)} KiB")
-
-
-def _whole_bytes(size: Fraction, text: str) -> int:
-    if not 1 <= size <= _MOST_SIZE_BYTES:
-        raise ConfigError(f"the size {text} is out of range; it must be 1 byte to 2^64 bytes")
-    return int(size)
-
-
-def _read_sections(path: Path) -> Mapping[str, Mapping[str, str]]:
-    parser = configparser.ConfigParser(interpolation=None)
-    data = read_whole(path, _MOST_CONFIG_BYTES)
-    try:
-        parser.read_string(data.decode("utf-8-sig"), str(path))
-    except (configparser.Error, UnicodeDecodeError) as error:
-        raise ConfigError(f"'{path}' is not a vela.ini: {str(error).splitlines()[0]}") from error
-    return {_on_one_line(name): _entries(parser[name]) for name in parser.sections()}
-
-
-def _entries(section: Mapping[str, str]) -> dict[str, str]:
-    return {key: _on_one_line(value) for key, value in section.items()}
-
-
-def _on_one_line(text: str) -> str:
-    # Messages are one line each, and continued values are none that anybody writes here.
-    return " ".join(text.split())
-
-
-def _section(sections: Mapping[str, Mapping[str, str]], kind: str, name: str, path: Path) -> Mapping[str, str]:
-    """A section with what it inherits; child entries win."""
-    full = f"{kind}.{name}"
-    if full not in sections:
-        known = ", ".join(s.split(".", 1)[1] for s in sections if s.startswith(f"{kind}."))
-        what = {"System_Config": "system configuration", "Memory_Mode": "memory mode"}[kind]
-        raise ConfigError(f"{path} has no {what} '{name}'; it has {known or 'none'}")
-    merged: dict[str, str] = {}
-    chain = [full]
-    while (parent := sections[chain[-1]].get("inherit")) is not None:
-        if parent not in sections or parent in chain:
-            raise ConfigError(f"{path}: '{chain[-1]}' inherits '{parent}', which is missing or inherits it in turn")
-        chain.append(parent)
-    for section in reversed(chain):
-        merged.update(sections[section])
-    return merged
-
-
-def _value(section: Mapping[str, str], key: str, name: str, path: Path) -> str:
-    try:
-        return section[key.lower()]
-    except KeyError:
-        raise ConfigError(f"{path}: '{name}' lacks the entry '{key}'") from None
-
-
-def _number(section: Mapping[str, str], key: str, name: str, path: Path) -> Fraction:
-    text = _value(section, key, name, path)
-    number = number_of(text)
-    if number is None:
-        raise ConfigError(f"{path}: '{key}' of '{name}' is {shown(text)}, not a number of at most 60 digits")
-    if number < 0:
-        raise ConfigError(f"{path}: '{key}' of '{name}' is {text}; it must not be negative")
-    return number
-
-
-def _whole(section: Mapping[str, str], key: str, name: str, path: Path, least: int, most: int) -> int:
-    number = _number(section, key, name, path)
-    if number.denominator != 1 or not least <= number <= most:
-        text = shown(_value(section, key, name, path))
-        raise ConfigError(f"{path}: '{key}' of '{name}' is {text}; it must be a whole number from {least} to {most:,}")
-    return int(number)
-
-
-def _memory(section: Mapping[str, str], memory: str, chip: Accelerator, name: str, path: Path) -> Memory:
-    rate = _rate(section, memory, _PORT_BYTES[chip.product], name, path)
-    read, write = (
-        _whole(section, f"{memory}_{way}_latency", name, path, 0, _MOST_LATENCY) for way in ("read", "write")
-    )
-    burst = _whole(section, f"{memory}_burst_length", name, path, 1, _MOST_BURST)
+def system_memory(system: ConfigSection, memory: str, product: Product) -> Memory:
+    """A memory of a system configuration, behind a port of a product ("u55", "u65"). Raises `ConfigError`."""
+    rate = _rate(system, f"{memory}_clock_scale", _PORT_BYTES[product])
+    read, write = (system.whole(f"{memory}_{way}_latency", 0, _MOST_LATENCY) for way in ("read", "write"))
+    burst = system.whole(f"{memory}_burst_length", 1, _MOST_BURST)
     return Memory(memory, (rate.numerator, rate.denominator), read, write, burst)
 
 
-def _rate(section: Mapping[str, str], memory: str, port_bytes: int, name: str, path: Path) -> Fraction:
+def _rate(system: ConfigSection, key: str, port_bytes: int) -> Fraction:
     """Bytes per cycle: the nearest fraction that the timing model counts with, both numbers up to 65,536."""
-    key = f"{memory}_clock_scale"
-    rate = _number(section, key, name, path) * port_bytes
+    rate = system.number(key) * port_bytes
     if not Fraction(1, _MOST_RATE) <= rate <= _MOST_RATE:
         raise ConfigError(
-            f"{path}: '{key}' of '{name}' is {shown(_value(section, key, name, path))}; times the port's {port_bytes} "
+            f"{system.where}: '{key}' of '{system.name}' is {shown(system.value(key))}; times the port's {port_bytes} "
             f"bytes it must be 1/{_MOST_RATE:,} to {_MOST_RATE:,} bytes per cycle"
         )
     # A numerator is the denominator times the rate: it is bounded with it.

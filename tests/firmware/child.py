@@ -67,7 +67,7 @@ def main() -> None:
         "flushed": [library.standin_flushed(region) for region in range(3)] if has_npu else [],
         "polls": polls.value,
         "calls": list(noticed[:count]),
-        "names": [library.probe_status(n).decode() for n in (1, 0, -1, -2, -3, -4, -5, -6, -7)]
+        "names": [library.probe_status(n).decode() for n in (1, 0, -1, -2, -3, -4, -5, -6, -7, -8)]
         + [library.probe_call(n).decode() for n in range(job["calls"] + 1)],
         "is_reserved": bool(library.standin_is_reserved()) if has_npu else False,
     }

@@ -19,10 +19,10 @@ import pytest
 import register_bytes
 import vela_file
 from ethoscade.frontend import read_tflite
-from ethoscade.report import trace
 from ethoscade.run.execution import has_fast_memory
 from ethoscade.run.timing import simulate_timing
 from ethoscade.target import Target, load_target
+from ethoscade.trace.files import time_file
 from independent_cycles import COLUMNS, INDEPENDENT
 from model_files import NO_MODELS, model_folder
 
@@ -130,7 +130,7 @@ def test_two_cores_and_a_dedicated_sram(
         assert found.read_bytes > 0
     assert report.lower_bound_cycles <= report.cycles
     assert report.least_mac_cycles == -(-report.macs // target.accelerator.macs) <= report.mac_engine_cycles
-    ((_, of_file),) = trace.time_file(read_tflite(file), system)
+    ((_, of_file),) = time_file(read_tflite(file), system)
     operator = next(op for op in read_tflite(file).operators if op.kind == "ethos-u")
     assert has_fast_memory(read_tflite(file), operator) == (mode == "Dedicated_Sram")
     assert of_file.cycles == report.cycles and list(of_file.memories) == list(report.memories)

@@ -59,9 +59,14 @@ def artifact_of_compiled(graph: Graph) -> Artifact:
     return Artifact(graph.name, "ethos-u55-256", graph, tuple(calls), constants, -(-arena // 16) * 16, plan)
 
 
-@cache
 def vela_file(model: bytes, *options: str) -> bytes:
     """`model` compiled by Vela for Ethos-U55-256."""
+    return vela_files(model, *options)["model_vela.tflite"]
+
+
+@cache
+def vela_files(model: bytes, *options: str) -> dict[str, bytes]:
+    """All that Vela writes when it compiles `model` for Ethos-U55-256, by name: "model_vela.tflite" and more."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +77,7 @@ def vela_file(model: bytes, *options: str) -> bytes:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"Vela cannot run here: {done.stderr[-200:]}")
-        return (Path(folder) / "model_vela.tflite").read_bytes()
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path != source}
 
 
 def vela_artifact(model: bytes, name: str = "net") -> Artifact:

@@ -11,6 +11,7 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
+from command_line_support import Capture, run_json
 from end_to_end import carry_out, network_of
 from ethoscade.codegen import c_source, layout
 from ethoscade.codegen.artifact import Artifact, CpuCall
@@ -174,6 +175,17 @@ def test_mixed_borders_say_why_they_stay() -> None:
     assert "it stays float: 2 QUANTIZE operators read it" in summary.compile_text(compiled)
     assert compiled.verify(1).ok
     assert ethoscade.compile(uneven()).verify(1).ok
+
+
+def test_commands_that_search_or_look_are_told_of_the_interface(tmp_path: Path, capfd: Capture) -> None:
+    model = tmp_path / "net.tflite"
+    model.write_bytes(framed())
+    for io in borders.INTERFACES:
+        found = run_json(["frontier", model, "--io", io], capfd)
+        assert found["floor_bytes"] == ethoscade.frontier(model, io=io).floor_bytes
+        looked = run_json(["check", model, "--io", io], capfd)
+        assert looked["sram_bytes"] == ethoscade.check(model, io=io).sram_bytes
+    assert ethoscade.check(model, io="int8").sram_bytes < ethoscade.check(model).sram_bytes
 
 
 @pytest.mark.parametrize("io", ["int8", "float"])

@@ -11,8 +11,8 @@ from codegen_support import cpu_artifact
 from command_line_support import TINY, Capture, run, run_json, written
 from ethoscade.codegen import c_source, tflite
 from ethoscade.codegen.c.options import INCBIN_ABOVE_BYTES, COptions
-from ethoscade.errors import CodegenError, ConfigError
-from ethoscade.testing import ModelBuilder, tiny_conv
+from ethoscade.errors import BudgetError, CodegenError, ConfigError
+from ethoscade.testing import ModelBuilder, inverted_residuals, tiny_conv
 from firmware_builds import STRICT
 
 
@@ -88,16 +88,61 @@ def test_choices_that_nothing_follows(
     assert not (tmp_path / "o").exists()
 
 
-@pytest.mark.parametrize(("budget", "emit", "is_told"), [(592, "c", True), (592, "raw", False), (608, "c", False)])
-def test_an_arena_that_lines_make_larger_than_the_budget_is_told(
-    model: str, tmp_path: Path, capfd: Capture, budget: int, emit: str, is_told: bool
+@pytest.mark.parametrize("emit", ["c", "mlf", "tflite,c", "raw"])
+def test_a_budget_that_is_no_multiple_of_a_line_is_kept_by_c(
+    model: str, tmp_path: Path, capfd: Capture, emit: str
 ) -> None:
-    """A budget that is no multiple of a line: the C's array is."""
-    compiled = ethoscade.compile(TINY, sram=budget)
-    assert (compiled.sram_bytes, compiled.workspace_bytes) == (592, 608)
-    status, _, err = run(["compile", model, "-o", tmp_path, "--sram", str(budget), "--emit", emit], capfd)
-    assert status == 0
-    assert ("whole cache lines, 608 bytes: 16 more than the budget" in err) == is_told
+    """A choice of 592 bytes takes 608 in C: told that it becomes C, the compiler counts these."""
+    words = ["compile", model, "-o", tmp_path / "o", "--emit", emit, "--sram"]
+    for budget, expected in (("592", 512), ("607", 512), ("608", 608), ("623", 608)):
+        found = run_json([*words, budget], capfd)
+        if emit == "raw":
+            assert found["sram_bytes"] == ethoscade.compile(TINY, sram=budget).sram_bytes == 592
+        else:
+            assert (found["sram_bytes"], found["workspace_bytes"]) == (expected, expected)
+
+
+@pytest.mark.parametrize("memory_mode", ["Shared_Sram", "Sram_Only"])
+def test_arena_and_weights_in_lines_fit_every_budget(memory_mode: str) -> None:
+    """Around each choice the frontier counts what C takes, the answer keeps it, and a byte less has the one before."""
+    prepared = ethoscade.prepare(inverted_residuals(), memory_mode=memory_mode)
+    plain, lined = prepared.compile(), prepared.compile(line_bytes=64)
+    assert lined.sram_bytes >= plain.sram_bytes and lined.artifact.arena_bytes == plain.artifact.arena_bytes
+    points = lined.frontier
+    assert [size for size, _ in points] == sorted({size for size, _ in points})
+    assert [cycles for _, cycles in points] == sorted({cycles for _, cycles in points}, reverse=True)
+    odd = [size for size, _ in plain.frontier if size % 64][:5]
+    assert odd, "some choices end within a line"
+    for budget in sorted({size + d for size in [*odd, *(size for size, _ in points[:3])] for d in (-1, 0, 16)}):
+        if budget < points[0][0]:
+            with pytest.raises(BudgetError) as caught:
+                prepared.compile(sram=budget, line_bytes=64)
+            assert caught.value.floor_bytes == points[0][0]
+            continue
+        found = prepared.compile(sram=budget, line_bytes=64)
+        pools = found.pools
+        kept = [pools["arena"]] + ([pools["constants"]] if memory_mode == "Sram_Only" else [])
+        assert found.sram_bytes == sum(-(-size // 64) * 64 for size in kept) <= budget
+        assert found.cycles <= [cycles for size, cycles in points if size <= budget][-1]
+
+
+def test_c_never_takes_more_than_a_budget_promises(tmp_path: Path) -> None:
+    compiled = ethoscade.compile(TINY, sram=592)
+    for write in (compiled.write_c, compiled.write_mlf):
+        with pytest.raises(CodegenError, match=r"whole cache lines, 608 bytes, and its budget is 592.*line_bytes=32"):
+            write(tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+    assert ethoscade.compile(TINY, sram=608, line_bytes=32).write_c(tmp_path / "o")
+    assert ethoscade.compile(TINY).write_c(tmp_path / "o"), "without a budget nothing is promised"
+    many = ethoscade.compile_many({"a": TINY}, sram=623).networks["a"]
+    assert many.sram_bytes == many.workspace_bytes == 608
+    assert ethoscade.compile_many({"a": TINY}, sram=607).networks["a"].sram_bytes == 512
+
+
+@pytest.mark.parametrize("line", [0, 8, 24, -16, 8192])
+def test_lines_that_there_are_not(line: int) -> None:
+    with pytest.raises(ConfigError, match=f"line_bytes is {line}; it must be a power of two, 16 to 4096"):
+        ethoscade.compile(TINY, line_bytes=line)
 
 
 def test_several_models_on_the_command_line(tmp_path: Path, capfd: Capture) -> None:

@@ -22,6 +22,7 @@ from command_line_support import (
     run_json,
     written,
 )
+from ethoscade.cli import simulate as simulate_command
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import Expectation, random_inputs, reference_outputs
 from ethoscade.lowering import FAMILIES
@@ -107,7 +108,7 @@ def test_compile_tells_the_time_and_whose_is_not_counted(
     assert f"{compiled.milliseconds:,.3f} ms at 500 MHz, {compiled.inferences_per_second:,.1f} inferences/s\n" in text
     assert f"{100 * compiled.utilisation:.1f} % of the NPU's" in text
     _, text, _ = run(["compile", classifier, "-o", tmp_path], capfd)
-    assert "inferences/s, without the 1 operator on the CPU\n" in text
+    assert "CPU operator not counted (1: RESIZE_NEAREST_NEIGHBOR); --cpu cortex-m55 estimates\n" in text
 
 
 def test_compile_json_without_a_budget_and_with_cpu_operators(classifier: str, tmp_path: Path, capfd: Capture) -> None:
@@ -255,7 +256,8 @@ def test_a_folder_where_the_artefact_should_be(model: str, tmp_path: Path, capfd
         [],
         ["conquer"],
         ["compile"],
-        ["frontier", "a", "b"],
+        ["frontier"],
+        ["verify", "a", "b"],
         ["compile", "a", "--unknown"],
         ["compile", "a", "--emit", "elf"],
         ["compile", "a", "--emit", ""],
@@ -345,7 +347,6 @@ def test_verify_in_c(classifier: str, capfd: Capture) -> None:
 def lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference that is wrong in its first element."""
     from ethoscade.judge import verification
-    from ethoscade.report import runs
 
     honest = verification.reference_steps
 
@@ -358,7 +359,7 @@ def lie(monkeypatch: pytest.MonkeyPatch) -> None:
                 expectation.outputs[name] = wrong  # type: ignore[index]
         return found
 
-    for module in (verification, runs):
+    for module in (verification, simulate_command):
         monkeypatch.setattr(module, "reference_steps", lying)
 
 

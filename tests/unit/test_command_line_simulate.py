@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line_support import RESIDUAL, TINY, Capture, one_sentence, resized_classifier, run, run_json, written
+from ethoscade.cli import simulate
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Quantisation
 from ethoscade.judge import litert, reference
 from ethoscade.judge.verification import random_inputs, reference_outputs
-from ethoscade.report import runs
 from ethoscade.testing import ModelBuilder
 
 
@@ -59,11 +59,13 @@ def test_simulate_without_inputs_is_seeded(artifact: Path, tmp_path: Path, capfd
 def test_a_hazard_is_worth_a_status_when_comparing(
     model: str, artifact: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = runs.run_tflite_steps
+    honest = simulate.run_tflite_steps
     monkeypatch.setattr(
-        runs,
+        simulate,
         "run_tflite_steps",
-        lambda *given: [dataclasses.replace(one, warnings=("npu_0: a hazard",)) for one in honest(*given)],
+        lambda *given, **named: [
+            dataclasses.replace(one, warnings=("npu_0: a hazard",)) for one in honest(*given, **named)
+        ],
     )
     assert run_json(["simulate", artifact], capfd)["warnings"] == ["npu_0: a hazard"]
     status, out, _ = run(["simulate", artifact, "--reference", model], capfd)
@@ -160,4 +162,5 @@ def test_a_trace_and_what_it_is_of(artifact: Path, tmp_path: Path, capfd: Captur
     assert status == 0 and "no hazards" in out and " cycles" in out
     found = json.loads((tmp_path / "deep" / "trace.json").read_text())
     lanes = {event["args"]["name"] for event in found["traceEvents"] if event["name"] == "thread_name"}
-    assert lanes == {"front end", "compute", "output stage", "DMA", "Sram", "OffChipFlash"}
+    engines = {"front end", "compute", "output stage", "DMA", "Sram", "OffChipFlash"}
+    assert lanes == engines | {"operators outside cascades"}

@@ -13,11 +13,12 @@ import pytest
 from codegen_support import vela_file
 from command_line_support import Capture, one_sentence, run, run_json
 from ethoscade import testing
+from ethoscade.cli import common
 from ethoscade.errors import ConfigError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
 from ethoscade.judge import litert, verification
-from ethoscade.report import commands, summary
+from ethoscade.report import summary
 from ethoscade.run import judgement
 from ethoscade.run.cpu_operators import Player
 from ethoscade.testing import ModelBuilder
@@ -94,7 +95,7 @@ def test_availability_is_checked_before_anything_is_compiled(
     model = tmp_path / "net.tflite"
     model.write_bytes(testing.tiny_conv())
     monkeypatch.setattr(litert, "is_installed", lambda *_: False)
-    monkeypatch.setattr(commands, "compile", lambda *_, **__: pytest.fail("it compiled"))
+    monkeypatch.setattr(common, "compile", lambda *_, **__: pytest.fail("it compiled"))
     for arguments in (["verify", model], ["compile", model, "--verify", "-o", tmp_path]):
         status, out, err = run(arguments, capfd)
         assert (status, out) == (1, "")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
 from doc_examples import ROOT, RUNNABLE, Block, blocks, is_alike, run_page, run_python
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -31,7 +37,9 @@ def test_every_block_is_run_or_says_why_not(page: Path) -> None:
     found = list(blocks(text))
     assert text.count("\n```") == 2 * len(found), "a block that is not seen"
     for block in found:
-        assert block.language in (*RUNNABLE, "text", "c"), f"{page.name}, line {block.line}: which language?"
+        assert block.language in (*RUNNABLE, "text", "c", "toml"), f"{page.name}, line {block.line}: which language?"
+        if block.language == "toml":
+            tomllib.loads(block.text)
         assert block.noted("not run") != "", f"{page.name}, line {block.line}: why not?"
 
 
@@ -60,6 +68,9 @@ def test_shown_output() -> None:
     assert is_alike(["seconds  import 0.1"], "seconds  import 0.2, total 0.3\n")
     assert not is_alike(["a", "d"], "a\nb\nd\n")
     assert not is_alike(["a 0.1"], "a 0.2\n")
+    assert is_alike(["floor … KiB; …"], "floor 12.4 KiB; more\n")
+    assert not is_alike(["floor … KiB; …"], "floor 12.4 KiB; \n")
+    assert not is_alike(["floor …", "end"], "floor 1\n2\nend\n")
 
 
 def test_commands_are_run_and_their_status_is_looked_at(tmp_path: Path) -> None:

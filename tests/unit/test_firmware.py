@@ -240,12 +240,12 @@ def test_no_npu_is_said(tmp_path: Path, driver: str, is_async: bool) -> None:
 def test_statuses_and_calls_have_names(tmp_path: Path) -> None:
     found = Firmware(artifact_of("with_cpu"), tmp_path, COptions(), driver=DRIVERS["1.0"]).run([])
     known = ["RUNNING", "OK", "POINTER_MISSING", "NO_DRIVER", "NPU_FAILED", "MISALIGNED", "TOO_SMALL", "WRONG_NPU"]
-    assert found.names[:9] == [*known, "UNKNOWN"]
+    assert found.names[:10] == [*known, "KERNEL_FAILED", "UNKNOWN"]
     graph = artifact_of("with_cpu").graph
     told = [
         c.name if isinstance(c, NpuCall) else graph.operators[c.operator].name for c in artifact_of("with_cpu").calls
     ]
-    assert found.names[9:] == [*told, ""]
+    assert found.names[10:] == [*told, ""]
 
 
 # --- several networks, several instances ----------------------------------------------------------------------------

@@ -238,6 +238,7 @@ def test_the_examples_of_the_page_compile(tmp_path: Path) -> None:
     artifact = kws()
     c_source.write(artifact, tmp_path, COptions(module_name="kws"))
     c_source.write(artifact, tmp_path, COptions(module_name="kws_pools", workspace="pools"))
+    c_source.write(artifact, tmp_path, COptions(module_name="kws_steps", executor="graph"))
     for number, text in enumerate(examples):
         path = tmp_path / f"example{number}.c"
         path.write_text(text)

@@ -21,7 +21,9 @@ DIVIDED = {unit.split(".")[0] for unit in BELOW if "." in unit}
 LIBRARIES = {
     "ethosu": {"codegen/vela.py"},
     "ai_edge_litert": {"judge/litert_child.py"},
-    "matplotlib": {"report/plot.py", "report/memory_plot.py"},
+    "distributed": {"sweeps/cluster.py"},
+    "matplotlib": {"page/pictures.py", "page/arena_plot.py"},
+    "pyarrow": {"sweeps/files.py"},
     # All of it at once: compiling takes single names of it, by `schema`.
     "tflite": {
         "judge/litert_models.py", "run/cpu_operators.py", "testing/flatfile.py", "testing/matrices.py",

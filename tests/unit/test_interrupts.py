@@ -91,7 +91,7 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("ethoscade._core.BudgetSearch", "compile --sram 100KiB"),
         ("ethoscade.scheduling.schedule.arrange", "compile"),
         ("ethoscade.codegen.command_stream.generate", "compile"),
-        ("ethoscade.report.commands.write_together", "compile"),
+        ("ethoscade.cli.compile.write_together", "compile"),
         ("ethoscade._core.search_cascades", "frontier"),
         ("ethoscade.judge.litert.Session.run", "verify"),
         ("ethoscade.run.judgement.run_artifact_steps", "verify"),

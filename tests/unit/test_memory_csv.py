@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from ethoscade import memory
+from ethoscade.cli import plan_memory
 from ethoscade.errors import ConfigError
 from ethoscade.memory import Buffer, Gap, Share
-from ethoscade.report import plan_memory
 
 README = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 
@@ -146,7 +146,7 @@ def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
 def _run(*words: str) -> int:
     parser = argparse.ArgumentParser()
     plan_memory.add_arguments(parser)
-    return plan_memory.command_line(parser.parse_args(words))
+    return plan_memory.run(parser.parse_args(words))
 
 
 def test_the_command_prints_one_object_and_writes_the_placement(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import multiprocessing
 import pickle
@@ -24,6 +25,7 @@ from ethoscade.judge.verification import Verification, random_inputs
 from ethoscade.scheduling import schedule
 from ethoscade.testing import inception_modules, mobilenet_v1, tiny_conv
 from ethoscade.util.frozen import FrozenMap
+from sweeping import Here
 
 COPIES: list[Callable[[Any], Any]] = [
     copy.copy,
@@ -33,9 +35,12 @@ COPIES: list[Callable[[Any], Any]] = [
 
 
 def modules() -> list[Any]:
-    """All modules of the package but the one that is run as a script."""
+    """All modules of the package but those that are run as a script, or loaded by a program that is not installed."""
+    left_out = {"ethoscade.judge.litert_child", "ethoscade.__main__"}
+    if importlib.util.find_spec("model_explorer") is None:
+        left_out.add("ethoscade.explorer.main")
     found = pkgutil.walk_packages(ethoscade.__path__, "ethoscade.")
-    names = [m.name for m in found if m.name.rsplit(".", 1)[-1] not in ("litert_child", "__main__")]
+    names = [m.name for m in found if m.name not in left_out]
     return [ethoscade, _core, *(importlib.import_module(name) for name in names)]
 
 
@@ -106,10 +111,16 @@ def results() -> tuple[Any, ...]:
         joined,
         ethoscade.prepare(tiny_conv()),
         ethoscade.compile_many({"net": tiny_conv()}),
+        next(ethoscade.sweep({"net": tiny_conv()}, ["ethos-u55-32"], ["floor"], Here())),
         compiled.curve,
         compiled.explain(),
+        ethoscade.check(mobilenet_v1(0.25, 32)),
+        compiled.table(),
+        compiled.addresses(),
+        joined.cpu_time("cortex-m4"),
         compiled.simulate(inputs),
         compiled.timing(),
+        compiled.record(),
         ethoscade.plan(tiny_conv(), devices.cortex_m55()),
         devices.cortex_m7(),
         memory.plan(buffers),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import ethoscade
@@ -12,13 +13,17 @@ import numpy as np
 import pytest
 from board_support import need, read_all, several_calls
 from command_line_support import Capture, run
+from ethoscade.codegen.artifact import CpuCall, NpuCall
 from ethoscade.codegen.c.options import COptions
 from ethoscade.errors import ConfigError, ProjectError
+from ethoscade.frontend import read_tflite
+from ethoscade.judge.verification import random_inputs
 from ethoscade.project import description, folder
 from ethoscade.project.sections import sections_of
 from ethoscade.project.templates import TEMPLATES
-from ethoscade.run.simulator import driver_interface
+from ethoscade.run.simulator import driver_interface, library
 from ethoscade.testing import keyword_spotting
+from hazard_judge import BLOCKDEP, DMA_WAIT, KERNEL_WAIT, Command, commands_of, payload_with
 
 MODEL = several_calls()
 SMALL = ("--accelerator", "ethos-u55-64")
@@ -100,6 +105,50 @@ def test_a_model_runs_without_a_project(model: Path, capfd: Capture) -> None:
     status, out, err = run(["run", "--target", "host", str(model), "--seeds", "1", *SMALL], capfd)
     assert (status, err) == (0, "")
     assert "'net' on 'host': 0 of 192 output elements differ" in out
+
+
+def test_hazards_in_the_npu_are_told(tmp_path: Path, capfd: Capture) -> None:
+    """Of a program whose kernels no longer wait for each other right outputs are not enough."""
+    need(TEMPLATES["host"])
+    artifact = ethoscade.compile(MODEL, accelerator="ethos-u55-64").artifact
+
+    def hasty(call: NpuCall | CpuCall) -> NpuCall | CpuCall:
+        if isinstance(call, CpuCall):
+            return call
+        commands = [
+            Command((BLOCKDEP | 3 << 16,)) if command.code == BLOCKDEP and not command.is_operation else command
+            for command in commands_of(call.payload)
+            if not (command.is_operation and command.code in (DMA_WAIT, KERNEL_WAIT))
+        ]
+        return replace(call, payload=payload_with(call.payload, commands))
+
+    hurried = replace(artifact, calls=tuple(map(hasty, artifact.calls)))
+    made = folder.make(TEMPLATES["host"], tmp_path / "project", hurried, COptions())
+    status, out, _ = run(["run", str(made.folder), "--json", "--seeds", "1"], capfd)
+    found = json.loads(out)["verification"]
+    assert status == 3 and not found["ok"] and found["hazards"] >= 3, "a run of three has one each at least"
+    assert found["findings"] and "command" in found["findings"][0]
+    status, out, _ = run(["run", str(made.folder), "--seeds", "1"], capfd)
+    assert status == 3 and f"{found['hazards']:,} hazards reported by the simulator" in out
+
+
+def test_a_process_with_the_npu_in_it(on_host: Path) -> None:
+    """Where libethoscade_npu is, the network runs without a mailbox, too, in any process that one likes to start."""
+    try:
+        library()
+    except ConfigError:
+        pytest.skip("libethoscade_npu is not built: make library")
+    inputs = random_inputs(read_tflite(on_host / description.MODEL), 2)
+    with ethoscade.connect(on_host) as board:
+        expected = board.run(inputs)
+    command = ["env", "LC_ALL=C", str(on_host / "build" / "standalone")]
+    with ethoscade.connect(on_host, command=command) as board:
+        for name, value in board.run(inputs).items():
+            np.testing.assert_array_equal(value, expected[name])
+        with pytest.raises(ProjectError, match="an NPU program makes it"):
+            board.intermediate("features", inputs)
+    with pytest.raises(ConfigError, match="not both"):
+        ethoscade.connect(on_host, command=command, port="/dev/null")
 
 
 def test_python_talks_to_a_project(on_host: Path) -> None:

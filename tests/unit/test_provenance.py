@@ -12,9 +12,9 @@ from ethoscade.codegen.artifact import NpuCall
 from ethoscade.errors import ModelFormatError
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.compiled import Compiled
-from ethoscade.report import trace
 from ethoscade.scheduling.program import CallOperator, Stripe
 from ethoscade.testing import residual_network
+from ethoscade.trace.files import time_file
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +65,7 @@ def test_what_is_no_entry_is_refused(data: bytes) -> None:
 
 def test_a_compiled_file_names_operators_and_stripes(striped: Compiled, tmp_path: Path) -> None:
     """Each stripe and each copy of the program is one operation of the stream and bears its operator's name."""
-    (name, report), *others = trace.time_file(read_tflite(striped.save(tmp_path / "net.tflite")))
+    (name, report), *others = time_file(read_tflite(striped.save(tmp_path / "net.tflite")))
     assert name and not others
     steps = [step for step in striped.program.steps if not isinstance(step, CallOperator)]
     operations = [command for command in report.commands if command.bound != "waiting"]
@@ -94,7 +94,7 @@ def test_without_names_kernels_are_called_after_what_they_do(striped: Compiled) 
     calls = tuple(replace(c, operators=()) if isinstance(c, NpuCall) else c for c in striped.artifact.calls)
     graph = read_tflite(tflite.write(replace(striped.artifact, calls=calls)))
     assert provenance.ENTRY not in graph.metadata
-    ((_, report),) = trace.time_file(graph)
+    ((_, report),) = time_file(graph)
     assert report.operators[0].label.startswith("conv ") and report.operators[0].label.endswith(" #0")
 
 
@@ -104,7 +104,7 @@ def test_names_of_another_stream_are_refused(striped: Compiled, keep: int) -> No
     (names,) = provenance.decode(graph.metadata[provenance.ENTRY])
     other = replace(graph, metadata={**graph.metadata, provenance.ENTRY: provenance.encode([names[:keep]])})
     with pytest.raises(ModelFormatError, match="operations"):
-        trace.time_file(other)
+        time_file(other)
     other = replace(graph, metadata={**graph.metadata, provenance.ENTRY: provenance.encode([names, names])})
     with pytest.raises(ModelFormatError, match="is for 2 calls; the file has 1"):
-        trace.time_file(other)
+        time_file(other)

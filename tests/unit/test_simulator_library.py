@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,9 @@ def test_the_package_file_has_the_packages_version() -> None:
 def test_what_was_not_built_is_missed_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(simulator, "_INCLUDE_FOLDER", tmp_path / "include")
     with pytest.raises(ConfigError, match=r"no libethoscade_npu\.so .*make library"):
+        ethoscade.simulator.library()
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(ConfigError, match="no libethoscade_npu for Windows"):
         ethoscade.simulator.library()
 
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from ethoscade.errors import ConfigError, SimulationError
-from ethoscade.report import trace
+from ethoscade.report import timing
 from ethoscade.run.timing import TimingReport, simulate_timing
 from ethoscade.target import Target, load_target
+from ethoscade.trace.perfetto import trace, write_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Stream
+from trace_support import check_format, end_of, lanes_of, nanoseconds, recorded
 
 TARGET = load_target("ethos-u55-256", "Ethos_U55_High_End_Embedded", "Shared_Sram")
 SRAM, FLASH = "Sram", "OffChipFlash"
@@ -193,53 +195,28 @@ def test_damaged_payloads_end_in_an_error_or_a_report(data: st.DataObject) -> No
 LANES = ["front end", "compute", "output stage", "DMA", SRAM, FLASH]
 
 
-def lanes_of(found: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The slices of a trace by the name of their lane."""
-    events = found["traceEvents"]
-    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    return {name: [e for e in events if e["ph"] == "X" and e["tid"] == lane] for lane, name in names.items()}
-
-
-def check_format(found: dict[str, Any]) -> None:
-    """What Chromium's "Trace Event Format" asks for, and that viewers can draw it."""
-    events = found["traceEvents"]
-    assert {event["ph"] for event in events} <= {"X", "M", "C"}
-    for event in events:
-        assert isinstance(event["name"], str) and isinstance(event["pid"], int) and isinstance(event["args"], dict)
-        assert event["ph"] != "X" or ({"ts", "dur", "tid"} <= set(event) and event["dur"] >= 0)
-        assert event["ph"] != "C" or all(value >= 0 for value in event["args"].values())
-    times = [event["ts"] for event in events if event["ph"] != "M"]
-    assert times == sorted(times)
-    assert [event["ph"] for event in events[: len(events) - len(times)]] == ["M"] * (len(events) - len(times))
-    for slices in lanes_of(found).values():
-        open_until: list[int] = []
-        for event in slices:
-            while open_until and open_until[-1] <= event["ts"]:
-                open_until.pop()
-            assert not open_until or event["ts"] + event["dur"] <= open_until[-1], event
-            open_until.append(event["ts"] + event["dur"])
-
-
 def test_trace(tmp_path: Path) -> None:
     payload = stream(("dma", 256), ("dma_wait", 0), ("pool", 16), ("pool", 16))
     report = simulate_timing(payload, TARGET, labels=["pool", "pool", "pool"])
-    file = trace.write_trace([("call", report), ("again", report)], tmp_path / "deep" / "trace.json")
+    file = write_trace(recorded(TARGET, ("call", payload, report), ("again", payload, report)), tmp_path / "t.json")
     found = json.loads(file.read_text())
     check_format(found)
     lanes = lanes_of(found)
-    assert list(lanes) == LANES
+    assert list(lanes) == [*LANES, "operators outside cascades"]
     assert [event["name"] for event in lanes["compute"]] == ["pool stripe 1/2", "pool stripe 2/2"] * 2
     assert [event["name"] for event in lanes["DMA"]] == ["copy for pool"] * 2
     assert [event["name"] for event in lanes[FLASH]] == ["copy for pool 72%"] * 2
     assert [event["name"].rsplit(" ", 1)[0] for event in lanes[SRAM]][1:3] == ["pool stripe 1/2", "pool stripe 2/2"]
     counters = {event["name"] for event in found["traceEvents"] if event["ph"] == "C"}
-    assert counters == {f"{SRAM} bytes/cycle", f"{FLASH} bytes/cycle"}
+    in_use = {f"{SRAM} live bytes", f"{SRAM} highest byte in use"}
+    assert counters == {f"{SRAM} bytes/cycle", f"{FLASH} bytes/cycle"} | in_use
     slices = [event for events in lanes.values() for event in events]
-    assert max(event["ts"] + event["dur"] for event in slices) == 2 * report.cycles == found["otherData"]["cycles"]
+    # A cycle at 500 MHz is two nanoseconds.
+    assert max(map(end_of, slices)) == 2 * 2 * report.cycles and found["otherData"]["cycles"] == 2 * report.cycles
     assert "waits: DMA_WAIT" in [event["name"] for event in slices]
-    text = trace.timing_text([("call", report)])
+    text = timing.timing_text([("call", report)])
     assert "bound by" in text and f"{report.cycles:,} cycles" in text
-    call = trace.timing_json([("call", report)])["calls"][0]
+    call = timing.timing_json([("call", report)])["calls"][0]
     assert (call["operators"][0]["kernels"], call["operators"][0]["transfers"]) == (2, 1)
     assert len(call["commands"]) == len(report.commands)
 
@@ -247,12 +224,13 @@ def test_trace(tmp_path: Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(OPERATIONS)
 def test_every_trace_can_be_drawn(operations: list[tuple[str, int]]) -> None:
-    report = simulate_timing(stream(*operations), TARGET)
-    found = trace.trace([("call", report)])
+    payload = stream(*operations)
+    report = simulate_timing(payload, TARGET)
+    found = trace(recorded(TARGET, ("call", payload, report)))
     check_format(found)
     lanes = lanes_of(found)
     for memory in (SRAM, FLASH):
         users = [c for c in report.commands if c.memory_cycles[memory] and c.cycles]
-        covered = sum(event["dur"] * len(event["args"]) for event in lanes[memory])
-        assert covered == sum(command.cycles for command in users)
+        covered = sum(nanoseconds(event["dur"]) * (len(event["args"]) - 1) for event in lanes[memory])
+        assert covered == 2 * sum(command.cycles for command in users)
         assert all(0 < command.share(memory) <= 1 for command in users)

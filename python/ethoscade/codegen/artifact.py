@@ -37,6 +37,19 @@ class CpuCall:
     workspace_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class ConstantPlace:
+    """Bytes of the constants that an operator reads: encoded "weights", "scales", an "operand" or a "table" of results.
+
+    `offset` and `size_bytes` are multiples of 16. Operators with equal constants read the same bytes.
+    """
+
+    operator: str
+    kind: str
+    offset: int
+    size_bytes: int
+
+
 @dataclass(frozen=True, eq=False)
 class Artifact:
     """A compiled network.
@@ -45,6 +58,7 @@ class Artifact:
     `graph`) to its byte offset in the arena, a multiple of 16. `arena_bytes` is a multiple of 16 and the whole SRAM
     that the inference needs. `constants` is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
     `kernels` are functions that C sources call in the place of ours.
+    `constant_places` says whose the constants are.
     `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if nobody knows.
     """
 
@@ -58,3 +72,4 @@ class Artifact:
     kernels: KernelTable = OURS
     system_config: str = ""
     memory_mode: str = ""
+    constant_places: tuple[ConstantPlace, ...] = field(default=(), repr=False)

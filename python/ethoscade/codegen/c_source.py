@@ -1,9 +1,10 @@
 """Writes a compiled network as C99, with the interface that firmware for TVM's ahead-of-time executor expects.
 
 Owns which files there are and what they are called: the header `tvmgen_<mod>.h`, `<mod>_lib0.c` (entry), `<mod>_lib1.c`
-(data), `<mod>_lib2.c` (CPU operators, if any), `<mod>_lib3.c` (names), `<mod>_weights.S` and `.bin` for large weights,
-and what builds and places them. The text of each is in `codegen.c`. The Ethos-U core driver is called through
-`ethosu_invoke_v3`; bases are weights, arena, arena (region 2).
+(data), `<mod>_lib2.c` (CPU operators, if any), `<mod>_lib3.c` (names), `<mod>_lib4.c` and `<mod>.graph` (the graph
+executor, if wanted), `<mod>_weights.S` and `.bin` for large weights, and what builds and places them. The text of each
+is in `codegen.c`. The Ethos-U core driver is called through `ethosu_invoke_v3`; bases are weights, arena, arena
+(region 2).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..util.files import MANIFEST_SUFFIX, write_together
+from . import executor_graph
 from .artifact import Artifact
-from .c import build_files, entry, header, operators, shared, tables
+from .c import build_files, entry, graph, header, operators, shared, tables
 from .c.module import Module, make
 from .c.names import module_identifier
 from .c.options import DEFAULT, COptions, Networks
@@ -41,6 +43,8 @@ def all_contents(networks: Networks) -> dict[str, bytes]:
     files = _units(modules)
     for module in modules:
         files[f"{module.name}.cmake"] = build_files.cmake(module, _of(module)).encode()
+        if module.options.has_graph:
+            files[graph.file_name(module)] = executor_graph.to_json(module.artifact, module.name).encode()
     if any(module.options.shares_arena and not module.has_pools for module in modules):
         files[f"{shared.LIBRARY}.cmake"] = build_files.shared_cmake().encode()
     files[build_files.LINKER_FILE] = build_files.linker().encode()
@@ -83,6 +87,8 @@ def _of(module: Module) -> dict[str, str]:
     if module.cpu_bodies:
         texts[f"{module.name}_lib2.c"] = operators.text(module)
     texts[f"{module.name}_lib3.c"] = tables.names(module)
+    if module.options.has_graph:
+        texts[f"{module.name}_lib4.c"] = graph.text(module)
     if module.weights_as == "incbin":
         texts[f"{module.name}_weights.S"] = tables.weights_assembly(module)
     return texts

@@ -74,6 +74,22 @@ def call_tensors(artifact: Artifact, call: NpuCall | CpuCall) -> tuple[tuple[int
     return tuple(t for t in operator.inputs if t is not None), operator.outputs
 
 
+def lifetimes(artifact: Artifact) -> dict[int, tuple[int, int]]:
+    """When tensors that the caller brings or a call makes are whole in the arena: after how many calls, until how many.
+
+    Beyond that their bytes may be others'. Of a variable, whose value before a run no call makes, nothing is told.
+    """
+    graph = artifact.graph
+    first, last = dict.fromkeys(graph.given, 0), dict[int, int]()
+    for number, call in enumerate(artifact.calls):
+        read, made = call_tensors(artifact, call)
+        first.update(dict.fromkeys(made, number + 1))
+        last.update(dict.fromkeys(read, number))
+    kept = [variable.after for variable in graph.variables]
+    last.update(dict.fromkeys((*graph.handed_out, *kept), len(artifact.calls)))
+    return {index: (begun, max(begun, last.get(index, begun))) for index, begun in first.items()}
+
+
 def touched_tensors(artifact: Artifact) -> tuple[int, ...]:
     """Indices, ascending, of the network's inputs and outputs and of every tensor that a call reads or writes."""
     found = {*artifact.graph.inputs, *artifact.graph.outputs}
@@ -83,9 +99,9 @@ def touched_tensors(artifact: Artifact) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def whole_lines(size_bytes: int) -> int:
+def whole_lines(size_bytes: int, line_bytes: int = CACHE_LINE_BYTES) -> int:
     """So many bytes in whole cache lines."""
-    return -(-size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+    return -(-size_bytes // line_bytes) * line_bytes
 
 
 def padded(data: bytes) -> bytes:

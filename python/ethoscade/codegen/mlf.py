@@ -20,7 +20,7 @@ from typing import Any
 from ..errors import CodegenError
 from ..ir import Tensor
 from ..util.files import MANIFEST_SUFFIX, write_together, write_whole
-from . import c_source
+from . import c_source, executor_graph
 from .artifact import Artifact, CpuCall, NpuCall
 from .c.names import identifier
 from .c.options import COptions, Networks
@@ -66,6 +66,8 @@ def contents(modules: Networks) -> dict[str, bytes]:
     for artifact, options in modules:
         module = c_source.module_name(artifact, options)
         files[f"parameters/{module}.params"] = _NO_PARAMETERS
+        if options.has_graph:
+            files[f"executor-config/graph/{module}.graph"] = executor_graph.to_json(artifact, module).encode()
         files[f"src/{module}.txt"] = listing(artifact).encode("utf-8", "backslashreplace")
     files["metadata.json"] = (json.dumps(metadata(modules), indent=2, sort_keys=True) + "\n").encode()
     return dict(sorted(files.items()))
@@ -105,16 +107,19 @@ def _module(artifact: Artifact, options: COptions) -> dict[str, Any]:
     }
     operators = [
         {"function_name": name, "workspace": [{"device": _CPU, "workspace_size_bytes": size}]}
-        for name, size in _functions(artifact, module)
+        for name, size in _functions(artifact, module, options)
     ]
+    memory: dict[str, Any] = {"functions": {"main": [main], "operator_functions": operators}}
+    if options.has_graph:
+        memory["sids"] = executor_graph.storages(artifact, module)
     devices = [f"ethos-u -accelerator_config={artifact.accelerator}"] if npu_calls(artifact) else []
     return {
         "model_name": module,
         "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_epoch())),
         "target": ["c -keys=cpu", *devices],
-        "executors": ["aot"],
+        "executors": [options.executor],
         "style": "full-model",
-        "memory": {"functions": {"main": [main], "operator_functions": operators}},
+        "memory": memory,
         "external_dependencies": [],
     }
 
@@ -162,12 +167,12 @@ def _constant_bytes(artifact: Artifact) -> int:
     )
 
 
-def _functions(artifact: Artifact, module: str) -> list[tuple[str, int]]:
-    """Name and workspace bytes of every function that the sources have: programs of the NPU have none."""
+def _functions(artifact: Artifact, module: str, options: COptions) -> list[tuple[str, int]]:
+    """Name and workspace bytes of the calls' functions: a program of the NPU is one for the graph executor alone."""
     return [
-        (f"tvmgen_{module}_cpu_{number}", call.workspace_bytes)
+        (executor_graph.function_name(module, number, call), call.workspace_bytes if isinstance(call, CpuCall) else 0)
         for number, call in enumerate(artifact.calls)
-        if isinstance(call, CpuCall)
+        if isinstance(call, CpuCall) or options.has_graph
     ]
 
 

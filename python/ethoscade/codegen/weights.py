@@ -16,6 +16,7 @@ from ..lowering.npu import ConstantMap, NpuOperation, Table, Weights, tables_of
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
+from .artifact import ConstantPlace
 from .streams import WEIGHT_ENCODERS, EncodingChoice, Stream, Streams, WrittenStream
 
 ALIGNMENT = 16
@@ -200,6 +201,23 @@ def lay_out(
         parts.append(table.data)
         end += table.size_bytes
     return Constants(b"".join(parts), FrozenMap(room.places), FrozenMap(offsets))
+
+
+def places_of(
+    constants: Constants, operations: Sequence[NpuOperation], names: Sequence[str]
+) -> tuple[ConstantPlace, ...]:
+    """Whose the bytes of the constants are; `names` are those of the operations' operators."""
+    found: list[ConstantPlace] = []
+    for (number, _), place in constants.places.items():
+        kind = "operand" if isinstance(operations[number].ifm2, ConstantMap) else "weights"
+        found.append(ConstantPlace(names[number], kind, place.offset, place.weights_bytes))
+        if place.scales_bytes:
+            found.append(ConstantPlace(names[number], "scales", place.scales_offset, place.scales_bytes))
+    for operation, name in zip(operations, names, strict=True):
+        table = operation.function
+        if isinstance(table, Table) and table in constants.tables:
+            found.append(ConstantPlace(name, "table", constants.tables[table], table.size_bytes))
+    return tuple(dict.fromkeys(found))
 
 
 def laid_out_bytes(encoded: Sequence[EncodedOperation], tables: Sequence[Table] = ()) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from ..ir import Activation, AddAttrs, ArithmeticAttrs, Attrs, DType, Tensor
 from ..quantised import add_headroom_bits, scale_of
 from .site import NotUnderstood, Site
+
+_NEARLY_WHOLE = 0.0011
+"""LiteRT takes a logarithm for whole that is 0.001 off, in float32; what is close to that is left to it."""
 
 
 def _operands(site: Site, verb: str) -> tuple[Tensor, Tensor]:
@@ -40,12 +44,25 @@ def _sum(site: Site, verb: str) -> Activation:
     left, right = _operands(site, verb)
     options = site.optional_options()
     activation = site.bounds(options)
-    if site.output.dtype is DType.INT16 and (options is None or options.PotScaleInt16()):
-        raise NotUnderstood("operands of int16 are shifted to each other, for scales that are powers of two")
+    may_shift = site.output.dtype is DType.INT16 and (options is None or options.PotScaleInt16())
+    if may_shift and _are_shifted(site, left, right, site.output):
+        raise NotUnderstood("operands of int16 are shifted to each other, as their scales are different powers of two")
     if site.is_quantised(left, right, site.output):
         operands, headroom = max(scale_of(left), scale_of(right)), add_headroom_bits(site.output.dtype)
         site.check_factors(2.0 * operands / (scale_of(site.output) * (1 << headroom)))
     return activation
+
+
+def _are_shifted(site: Site, *tensors: Tensor) -> bool:
+    """Whether LiteRT shifts one operand to the other, where Micro multiplies both: they round differently.
+
+    It does if all scales are powers of two, or nearly. With the same scale everywhere there is nothing to round.
+    """
+    if not site.is_quantised(*tensors):
+        return True
+    scales = {scale_of(tensor) for tensor in tensors}
+    powers = [math.log2(scale) for scale in scales]
+    return len(scales) > 1 and all(abs(power - round(power)) < _NEARLY_WHOLE for power in powers)
 
 
 def mul(site: Site) -> ArithmeticAttrs:

@@ -26,6 +26,7 @@ import numpy as np
 from ..errors import UnsupportedOperatorError, VerificationError
 from ..ir import Array, Graph
 from ..operators import OPERATORS, own_outputs, updated
+from ..util.progress import Tick, nobody_asks
 from . import judges, litert, reference
 from .noise import random_input
 from .noise import random_inputs as random_inputs
@@ -136,11 +137,13 @@ def verify(
     seeds: int = 3,
     cutting: Cutting | None = None,
     runs: int | None = None,
+    tick: Tick = nobody_asks,
 ) -> Verification:
     """Run `execute` on the inputs of seeds 0 .. seeds-1 and compare every output element with the reference.
 
     For each seed it is given the inputs of `runs` runs in a row (see `steps_of`), the first after a reset.
     `graph` is the network as read, with its `source`. Operators that nobody judges or plays are cut by `cutting`.
+    `tick` is told before each seed how much is done.
     Raises `VerificationError` when the reference is not installed or cannot run the model, or nothing of it can be
     judged, and whatever `execute` raises.
     """
@@ -153,7 +156,8 @@ def verify(
     largest: float = 0
     judge = JUDGE_LITERT
     findings: dict[str, None] = {}
-    for given, steps in zip(inputs, reference_steps(graph, inputs, unplayed), strict=True):
+    for seed, (given, steps) in enumerate(zip(inputs, reference_steps(graph, inputs, unplayed), strict=True)):
+        tick(seed / seeds)
         if cutting is not None:
             cutting.leave_out([expected.cuts for expected in steps])
             not_judged = tuple(f"{cut.operator}: {cut.reason}" for cut in steps[0].cuts.values())

@@ -16,6 +16,7 @@ from ..errors import BudgetError, ConfigError
 from ..scheduling.program import Program
 from ..util.arguments import checked, held
 from ..util.frozen import FrozenMap
+from ..util.progress import Progress, Stopwatch, Tick
 from .csv import read_csv, write_csv
 from .model import Buffer, Gap, Pool, Share
 
@@ -147,6 +148,7 @@ def plan(
     iterations: int = DEFAULT_ITERATIONS,
     threads: int = 1,
     tick: Callable[[], object] | None = None,
+    progress: Progress | None = None,
 ) -> Placement:
     """Finds a pool and an offset for every buffer.
 
@@ -156,7 +158,8 @@ def plan(
     everywhere.
     `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`. `threads` in [1, 256]
     search side by side; their number changes nothing but the time. `tick` is called now and then while a built-in
-    algorithm searches; what it raises ends the search.
+    algorithm searches; what it raises ends the search. `progress` is told of the stage "place" at its begin, now and
+    then, and at its end; of searches that may end at any time no `fraction` between is known.
 
     Raises `ConfigError` for a problem that makes no sense and for a callable's wrong answer, `PoolOverflowError` when
     no plan that fits was found.
@@ -173,8 +176,13 @@ def plan(
         raise ConfigError(f"{iterations} iterations are not between 0 and 2^32 - 1")
     if not 1 <= threads <= MOST_THREADS:
         raise ConfigError(f"{threads} threads are not between 1 and {MOST_THREADS}")
+    watch = Stopwatch(progress, ("place",))
+    if progress is not None:
+        watch.begin("place")
+    told = _both(watch, tick)
     try:
-        found = _core.plan_memory(problem.buffer_rows, problem.pool_rows, algorithm, seed, iterations, threads, tick)
+        found = _core.plan_memory(problem.buffer_rows, problem.pool_rows, algorithm, seed, iterations, threads, told)
+        watch.end()
     except _core.MemoryProblemError as error:
         raise ConfigError(problem.with_names(str(error))) from None
     if isinstance(found, _core.MemoryOverflow):
@@ -375,6 +383,17 @@ class _Problem:
             return re.sub("[0-9]+", lambda digits: repr(named[int(digits[0])].name), found[0])
 
         return re.sub(r"\b(?P<kind>buffer|buffers|pool) [0-9]+( and [0-9]+)?", name, sentence)
+
+
+def _both(watch: Stopwatch, tick: Callable[[], object] | None) -> Tick:
+    """What tells the one how much is done, and the other that it goes on."""
+
+    def told(part: float | None = None) -> None:
+        watch.tick(part)
+        if tick is not None:
+            tick()
+
+    return told
 
 
 def _plan_by_callable(problem: _Problem, algorithm: Algorithm) -> Placement:

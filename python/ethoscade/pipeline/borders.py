@@ -13,7 +13,7 @@ output. `codegen.layout` says the same of places, and refuses others.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from ..lowering.aliases import root
 from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program, ProgramBuffer
 from ..util.arguments import shown
 from ..util.frozen import FrozenMap
+from ..util.progress import Tick
 
 if TYPE_CHECKING:
     from ..memory import Buffer, Share
@@ -165,9 +166,7 @@ def overlaid(graph: Graph) -> tuple[Border, ...]:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def surround(
-    graph: Graph, borders: Sequence[Border], inner: Arrangement, tick: Callable[[], object] | None = None
-) -> Arrangement:
+def surround(graph: Graph, borders: Sequence[Border], inner: Arrangement, tick: Tick | None = None) -> Arrangement:
     """The program with the borders' calls before and after it, placed so that these write over their inputs.
 
     `inner` is the arrangement of the graph between `borders`. It stays as it lies where that takes no more bytes, else

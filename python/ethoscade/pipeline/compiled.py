@@ -7,54 +7,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy.typing as npt
 
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
-from ..codegen.layout import whole_lines
-from ..errors import ConfigError
+from ..codegen.layout import ALIGNMENT_BYTES, CACHE_LINE_BYTES, whole_lines
+from ..cpus import CpuDescription
+from ..errors import CodegenError, ConfigError
 from ..ir import Graph, Tensor
 from ..lowering.npu import NpuGraph
 from ..rewrites import DeadChannels
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
 from ..scheduling.program import CallOperator, Program
-from ..scheduling.schedule import Proposal
 from ..target import Target
 from ..util.arguments import Range, checked, shown
 from ..util.frozen import FrozenMap
+from ..util.progress import Progress, Stopwatch
+from .addresses import Address, addresses_of
 from .borders import Borders
-from .explanation import Explanation, explain, peak_of
+from .cpu_time import CpuTime, cpu_time_of
+from .curve import Curve as Curve
+from .curve import knee_of as knee_of
+from .explanation import Explanation, Peak, explain, peak_of
+from .table import OperatorSummary, OperatorTable, table_of
 
 if TYPE_CHECKING:
     from ..codegen.micro_arena import MicroArena
     from ..judge.verification import Verification
     from ..run.execution import ExecutionResult
     from ..run.timing import TimingReport
+    from ..trace.record import Record
 
 MOST_SEEDS = 10_000
 """Most random inputs of one verification: all of them are kept at once."""
-
-
-@dataclass(frozen=True)
-class OperatorSummary:
-    """Where an operator runs ("npu" or "cpu") and why not on the NPU, and the cascade it is part of, by number.
-
-    `cycles` are those of its NPU operations; copies of constants run beside them and are not counted. `macs` are its
-    multiply-accumulates, by its shapes.
-    """
-
-    name: str
-    kind: str
-    where: str
-    reason: str
-    cycles: int
-    cascade: int | None
-    macs: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,49 +89,14 @@ class InterfaceTensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
-    """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
-
-    `stop_reason` is "complete" where every front was kept as finely as was asked for, "width" where some were kept more
-    coarsely to bound the work, "work" where more programs were worth placing than the search places, and "budget" where
-    only the fastest within a budget was sought: the leanest of these may be above the floor. `epsilon` is
-    the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
-    at most this much slower, and losses of several add up. `core_clock_hz` is the target's; None on a described device.
-    """
-
-    points: tuple[tuple[int, int], ...]
-    uncascaded_bytes: int
-    uncascaded_cycles: int
-    plans: int
-    proposals_considered: int
-    seconds: float
-    stop_reason: str
-    epsilon: Fraction
-    proposals: tuple[Proposal, ...] = field(repr=False)
-    core_clock_hz: float | None = None
-
-    @property
-    def floor_bytes(self) -> int:
-        """The least SRAM that the search found the network to run in."""
-        return self.points[0][0]
-
-    @property
-    def milliseconds(self) -> tuple[float, ...]:
-        """What each of `points` takes at the core clock. Raises `ConfigError` where the device has none."""
-        if self.core_clock_hz is None:
-            raise ConfigError("a device by description has no clock; its cycles are what there is")
-        return tuple(1000 * cycles / self.core_clock_hz if cycles else 0.0 for _, cycles in self.points)
-
-    def without_programs(self) -> Curve:
-        """The same curve with Proposals that hold their decisions alone; their programs take megabytes."""
-        return replace(self, proposals=tuple(proposal.without_program() for proposal in self.proposals))
-
-
-@dataclass(frozen=True, eq=False)
 class Compiled:
     """A compiled network. Sizes are bytes; `sram_bytes` is all that the inference keeps in SRAM at once.
 
+    That, the budget and the frontier count arena and constants in whole lines of `line_bytes`, each.
+
     `dead_channels` tells of each operator with weights what became of its output channels that are constant, or unread.
+    `buffer_offsets` are the first bytes in the arena of the buffers of `program`. `floor` is the step of the leanest
+    schedule found at which most bytes are alive: what runs there sets the floor.
     """
 
     artifact: Artifact = field(repr=False)
@@ -154,11 +108,26 @@ class Compiled:
     problem: Problem = field(repr=False)
     schedule: Schedule = field(repr=False)
     program: Program = field(repr=False)
+    buffer_offsets: tuple[int, ...] = field(repr=False)
+    floor: Peak = field(repr=False)
     operators: tuple[OperatorSummary, ...] = field(repr=False)
     seconds: Mapping[str, float] = field(repr=False)
     dead_channels: tuple[DeadChannels, ...] = field(default=(), repr=False)
     io: str = "float"
     borders: Borders = field(default=Borders((), FrozenMap({})), repr=False)
+    line_bytes: int = ALIGNMENT_BYTES
+
+    def __repr__(self) -> str:
+        cpu = len(self.cpu_operators)
+        where = f"{len(self.operators) - cpu} operators on the NPU, {cpu} on the CPU"
+        figures = f"{self.sram_bytes:,} bytes of SRAM, {self.cycles:,} cycles, {where}"
+        return f"<Compiled {shown(self.name)} for {self.target.accelerator.name}: {figures}>"
+
+    def _repr_html_(self) -> str:
+        from ..page import notebook
+        from .facts import facts_of
+
+        return notebook.network(facts_of(self, self.curve.points, self.curve.knee, self.cpu_time()))
 
     @property
     def name(self) -> str:
@@ -173,13 +142,25 @@ class Compiled:
 
     @property
     def sram_bytes(self) -> int:
-        """SRAM in use: the arena, and the constants where the memory mode keeps them in SRAM."""
-        return self.pools["arena"] + (self.pools["constants"] if self.target.constants_in_sram else 0)
+        """SRAM in use: the arena, and the constants where the memory mode keeps them in SRAM, in whole lines each."""
+        return self._sram_in_lines(self.line_bytes)
+
+    def _sram_in_lines(self, line_bytes: int) -> int:
+        kept = [self.pools["arena"], *([self.pools["constants"]] if self.target.constants_in_sram else [])]
+        return sum(whole_lines(size, line_bytes) for size in kept)
+
+    def _check_lines_of_c(self) -> None:
+        needed = self._sram_in_lines(max(CACHE_LINE_BYTES, self.line_bytes))
+        if self.budget_bytes is not None and needed > self.budget_bytes:
+            raise CodegenError(
+                f"'{self.name}' as C takes whole cache lines, {needed} bytes, and its budget is {self.budget_bytes}; "
+                f"compile it with line_bytes={CACHE_LINE_BYTES}, so that the budget counts them"
+            )
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes of the arena that C sources declare: the arena's in whole cache lines of 32 bytes."""
-        return whole_lines(self.artifact.arena_bytes)
+        """Bytes of the arena that C sources declare: the arena's in whole cache lines, of 32 bytes or `line_bytes`."""
+        return whole_lines(self.artifact.arena_bytes, max(CACHE_LINE_BYTES, self.line_bytes))
 
     @property
     def flash_bytes(self) -> int:
@@ -275,6 +256,23 @@ class Compiled:
             found.append(KindOnCpu(kind, len(alike), macs, macs / total, FrozenMap(reasons)))
         return tuple(sorted(found, key=lambda of: (-of.macs, -of.operators)))
 
+    def table(self) -> OperatorTable:
+        """A row for each operator: cycles and what bounds them, bytes by memory, SRAM, MACs; the rows add up."""
+        return table_of(self.artifact, self.target, self.npu, self.program, self.operators, self.sram_bytes)
+
+    @checked()
+    def cpu_time(self, cpu: str | CpuDescription | None = None) -> CpuTime:
+        """What the operators on the CPU cost on a core such as "cortex-m55@400MHz": a range, not in `milliseconds`.
+
+        The clock is that of the NPU's configuration unless told; "/plain" behind the name means compiled C instead of
+        CMSIS-NN (docs/cpu-time.md). Without a core nothing is counted. Raises `ConfigError`.
+        """
+        return cpu_time_of(self.artifact.graph, self.operators, self.target, cpu)
+
+    def addresses(self) -> tuple[Address, ...]:
+        """Where everything lies: each buffer of the arena, by address and time, then the constants, by address."""
+        return addresses_of(self.artifact, self.target, self.npu, self.program, self.buffer_offsets)
+
     def explain(self) -> Explanation:
         """Every group with its stripes and buffers, and what is alive at the network's peak; `str()` of it is text."""
         return explain(
@@ -285,6 +283,43 @@ class Compiled:
     def live_bytes(self) -> int:
         """Most bytes of the arena in use at one step: what no placement of this program goes below."""
         return peak_of(self.artifact.graph, self.npu, self.program).live_bytes
+
+    @checked()
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        frontier: Curve | None = None,
+        cpu: str | CpuDescription | None = None,
+    ) -> str:
+        """One HTML page about the network, written to `path` where that is given; returns its text (docs/report.md).
+
+        Nothing is fetched when it is opened. `frontier` is the curve that it shows, by default the compilation's own,
+        which within a budget has two points: `ethoscade.frontier` makes a whole one. Operators on the CPU are estimated
+        on the core `cpu`, as by `cpu_time`. Raises `CodegenError`, or `ConfigError` for a core that nobody knows.
+        """
+        from ..page import document, network_page
+        from ..util import files
+        from .facts import facts_of
+
+        curve = frontier or self.curve
+        is_whole = curve.stop_reason != "budget"
+        facts = facts_of(self, curve.points, curve.knee if is_whole else None, self.cpu_time(cpu))
+        text = document.render(network_page.network_page(facts))
+        if path is not None:
+            files.write_whole(path, text.encode())
+        return text
+
+    @checked()
+    def plot(self, path: str | os.PathLike[str]) -> Path:
+        """The SRAM map as a picture, in the format of the path's suffix (docs/report.md); returns the path.
+
+        Raises `ConfigError` if matplotlib (extra `report`) is missing, `CodegenError` if it cannot be written.
+        """
+        from ..page import arena_plot
+        from .facts import arena_map
+
+        return arena_plot.plot(arena_map(self), f"{self.name}, {self.target.accelerator.name}", self.budget_bytes, path)
 
     @checked()
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -306,21 +341,26 @@ class Compiled:
         workspace: str = "internal",
         workspace_io: bool = False,
         weights: str = "auto",
+        executor: str = "aot",
     ) -> dict[str, Path]:
         """Write C99 sources with the entry function `tvmgen_<module_name>_run`; returns the files by name.
 
         `module_name` is the model's name in lower case unless given. With `workspace="pools"` callers hand the memory
         to every run by a struct, "internal" brings an array. With `workspace_io` inputs and outputs stay in the
         workspace, where `tvmgen_<mod>_map_inputs` and `_map_outputs` tell. `weights` come as a C "array", by "incbin"
-        from a .bin file (which "auto" chooses above 256 KiB), or from the caller's "pool". docs/firmware.md has more.
+        from a .bin file (which "auto" chooses above 256 KiB), or from the caller's "pool". With `executor="graph"` a
+        run can go call by call, and any live tensor be read in between. docs/firmware.md has more.
 
         `<mod>.sha256` beside them lists their hashes: files of two compilations do not fit it. Raises `ConfigError` for
-        a choice that there is not, `CodegenError` and `UnsupportedOperatorError` for what cannot be written as C.
+        a choice that there is not, `CodegenError` and `UnsupportedOperatorError` for what cannot be written as C, nor
+        within the budget.
         """
         from ..codegen import c_source
         from ..codegen.c.options import COptions
 
-        return c_source.write(self.artifact, Path(folder), COptions(module_name, workspace, workspace_io, weights))
+        self._check_lines_of_c()
+        options = COptions(module_name, workspace, workspace_io, weights, executor=executor)
+        return c_source.write(self.artifact, Path(folder), options)
 
     @checked()
     def write_mlf(
@@ -331,6 +371,7 @@ class Compiled:
         workspace: str = "internal",
         workspace_io: bool = False,
         weights: str = "auto",
+        executor: str = "aot",
     ) -> Path:
         """Write a Model Library Format archive (or a folder, if the path does not end in .tar).
 
@@ -340,7 +381,9 @@ class Compiled:
         from ..codegen import mlf
         from ..codegen.c.options import COptions
 
-        return mlf.write([(self.artifact, COptions(module_name, workspace, workspace_io, weights))], Path(path))
+        self._check_lines_of_c()
+        options = COptions(module_name, workspace, workspace_io, weights, executor=executor)
+        return mlf.write([(self.artifact, options)], Path(path))
 
     @checked()
     def write_tflite_c(
@@ -370,18 +413,21 @@ class Compiled:
         return raw.write(self.artifact, Path(path))
 
     @checked()
-    def simulate(self, inputs: Mapping[str, npt.ArrayLike]) -> ExecutionResult:
-        """Run the network's very bytes on the simulated NPU; inputs by name, in their quantised type."""
-        from ..run.execution import run_artifact
+    def simulate(self, inputs: Mapping[str, npt.ArrayLike], *, progress: Progress | None = None) -> ExecutionResult:
+        """Run the network's very bytes on the simulated NPU; inputs by name, in their quantised type.
 
-        return run_artifact(self.artifact, inputs)
+        `progress` as for `compile`, here and below.
+        """
+        return self.simulate_steps([inputs], progress=progress)[0]
 
     @checked()
-    def simulate_steps(self, steps: Sequence[Mapping[str, npt.ArrayLike]]) -> tuple[ExecutionResult, ...]:
+    def simulate_steps(
+        self, steps: Sequence[Mapping[str, npt.ArrayLike]], *, progress: Progress | None = None
+    ) -> tuple[ExecutionResult, ...]:
         """As `simulate` on each of `steps`, one after the other: what variables hold after one is there in the next."""
         from ..run.execution import run_artifact_steps
 
-        return run_artifact_steps(self.artifact, steps)
+        return run_artifact_steps(self.artifact, steps, progress=progress)
 
     @checked()
     def timing(self, rules: Mapping[str, int] | None = None) -> tuple[tuple[str, TimingReport], ...]:
@@ -400,11 +446,41 @@ class Compiled:
         )
 
     @checked()
+    def record(self, cpu: str | CpuDescription | None = None) -> Record:
+        """One inference on record: operations in time with cascades and rows, CPU operators, memory in use.
+
+        CPU operators take the middle of what `cpu_time(cpu)` says; without a core nothing. Raises `ConfigError`.
+        """
+        from .recording import middle_microseconds, record_compiled
+
+        estimates = middle_microseconds(self.cpu_time(cpu), self.cpu_operators)
+        parts = (self.npu, self.problem, self.schedule, self.program)
+        return record_compiled(self.artifact, self.target, *parts, self.timing(), estimates)
+
+    @checked()
+    def trace(self, path: str | os.PathLike[str], cpu: str | CpuDescription | None = None) -> Path:
+        """Write `record(cpu)` for ui.perfetto.dev (docs/traces.md). Raises `CodegenError` if it cannot be written."""
+        from ..trace.perfetto import write_trace
+
+        return write_trace(self.record(cpu), path)
+
+    @checked()
+    def write_debug_database(self, path: str | os.PathLike[str]) -> Path:
+        """Write Vela's debug database of what `save` writes, as XML (docs/traces.md). Raises `CodegenError`."""
+        from ..trace.debug_database import render
+        from ..util import files
+        from .debugging import debug_database
+
+        return files.write_whole(path, render(debug_database(self.artifact, self.source, self.npu, self.program)))
+
+    @checked()
     def verify(
         self,
         seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3,
         target: str | None = None,
         runs: Annotated[int, Range(1, MOST_SEEDS)] | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> Verification:
         """Compare every output element with the reference on `seeds` random inputs.
 
@@ -422,7 +498,12 @@ class Compiled:
         if target not in runners:
             raise ConfigError(f"cannot verify on {shown(target)}; choose simulator or c")
         constant_bytes = len(self.artifact.constants) if self.target.constants_in_sram else 0
-        return runners[target](self.artifact, self.source, seeds, constant_bytes, runs)
+        watch = Stopwatch(progress, ("verify",))
+        watch.begin("verify")
+        check = runners[target](self.artifact, self.source, seeds, constant_bytes, runs, watch.tick)
+        watch.note(f"'{self.name}', {check.seeds} seeds, {check.mismatches:,} of {check.elements:,} elements differ")
+        watch.end()
+        return check
 
 
 __all__ = ["Compiled", "CpuCall", "Curve", "OperatorSummary"]

@@ -6,10 +6,11 @@ between questions is for `prepared` to say.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -17,7 +18,16 @@ from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.c_kernels import OURS, KernelTable, workspaces
 from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
-from ..codegen.weights import Constants, EncodedOperation, Encoder, SliceChoice, contents, laid_out_bytes, lay_out
+from ..codegen.weights import (
+    Constants,
+    EncodedOperation,
+    Encoder,
+    SliceChoice,
+    contents,
+    laid_out_bytes,
+    lay_out,
+    places_of,
+)
 from ..errors import BudgetError, CodegenError, UnsupportedOperatorError
 from ..frontend import ETHOS_U
 from ..ir import Graph, Operator
@@ -36,24 +46,25 @@ from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..scheduling.specs import Encoding, EncodingSpec, SlicedSpec, StreamSpec
 from ..target import Target
+from ..util.progress import Progress as Progress
+from ..util.progress import Stopwatch as Stopwatch
+from ..util.progress import Tick as Tick
+from ..util.progress import nobody_asks
 from .borders import Border, inside_of, least_bytes, overlaid, surround
-from .compiled import Compiled, Curve, OperatorSummary
-from .explanation import peak_of, short
+from .compiled import Compiled, Curve, knee_of
+from .explanation import Peak, peak_of, short
 from .macs import macs_of
 from .partition import Partition, partition, reordered
 from .state import kept_in_place
+from .table import OperatorSummary
 
 Model = str | os.PathLike[str] | bytes
-Progress = Callable[[str], None]
-Tick = Callable[[], None]
 
-
+_LOGGER = logging.getLogger(__name__)
+# The part of encoding that goes into choosing how.
+_TRIED = 0.75
 _NO_NPU = "no NPU"
 """Why all operators stay on the CPU of a device that is one."""
-
-
-def _nobody_asks() -> None:
-    """The tick of work that nobody watches."""
 
 
 class Planned(Protocol):
@@ -98,35 +109,14 @@ class Network:
     borders: tuple[Border, ...] = ()
     kernels: KernelTable = OURS
 
-
-@dataclass
-class Stopwatch:
-    """Seconds spent per stage of one compilation; tells `progress` when a stage begins, and that it lasts."""
-
-    progress: Progress | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-    _started: float = field(default_factory=time.perf_counter)
-    _stage: tuple[str, float] | None = None
-
-    def begin(self, stage: str) -> None:
-        """End the running stage and begin another one."""
-        self.end()
-        self._stage = (stage, time.perf_counter())
-        self.tick()
-
-    def tick(self) -> None:
-        """The running stage goes on. What `progress` raises ends it."""
-        if self.progress is not None and self._stage is not None:
-            self.progress(self._stage[0])
-
-    def end(self) -> dict[str, float]:
-        """End the running stage; the seconds so far, with their total."""
-        now = time.perf_counter()
-        if self._stage is not None:
-            name, since = self._stage
-            self.seconds[name] = self.seconds.get(name, 0.0) + now - since
-            self._stage = None
-        return {**self.seconds, "total": now - self._started}
+    @property
+    def summary(self) -> str:
+        """What became of the model, in a line of a log."""
+        return (
+            f"{len(self.partition.npu_operators):,} operators on the NPU as {len(self.npu.operations):,} operations, "
+            f"{len(self.partition.cpu_operators):,} on the CPU, "
+            f"{sum(one.whole.length_bytes for one in self.encoded if one.whole):,} bytes of weight streams"
+        )
 
 
 def carry_out(
@@ -140,9 +130,11 @@ def carry_out(
     watch = watch or Stopwatch()
     watch.begin("place")
     arranged = arrange(network, proposal, watch.tick)
+    watch.note(f"{arranged.arena_bytes:,} bytes of arena, {len(arranged.program.steps):,} steps")
     schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("codegen")
     artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
+    watch.note(f"{len(artifact.calls):,} calls, {len(artifact.constants):,} bytes of constants")
     return Compiled(
         artifact=artifact,
         source=network.source,
@@ -153,7 +145,9 @@ def carry_out(
         problem=network.problem,
         schedule=schedule,
         program=arranged.program,
-        operators=_summaries(network, schedule, arranged.program),
+        buffer_offsets=tuple(arranged.offsets),
+        floor=floor_of(network, curve),
+        operators=summaries(network, schedule, arranged.program),
         seconds=watch.end(),
         dead_channels=network.dead_channels,
     )
@@ -171,7 +165,7 @@ def arrange(network: Planned, what: Schedule | scheduling.Proposal, tick: Tick |
 def prepare(
     source: Graph,
     target: Target,
-    tick: Tick = _nobody_asks,
+    tick: Tick = nobody_asks,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     kernels: KernelTable = OURS,
@@ -204,7 +198,12 @@ def prepare(
         exposed = divided.exposed
         npu = read_in_place(fold_tables(lower(graph, divided), exposed, accelerator), exposed)
         npu = lay_in_bricks(without_copies(npu, exposed), exposed)
-        encodings = [_chosen(encoder, operation, target, tick) for operation in npu.operations]
+        count = max(len(npu.operations), 1)
+        encodings = []
+        for number, operation in enumerate(npu.operations):
+            # Which streams are short is tried; it takes most of the time.
+            tick(_TRIED * number / count)
+            encodings.append(_chosen(encoder, operation, target, tick))
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
             break
@@ -212,15 +211,32 @@ def prepare(
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
     encoded = []
-    for operation, encoding in zip(npu.operations, encodings, strict=True):
-        tick()
+    for number, (operation, encoding) in enumerate(zip(npu.operations, encodings, strict=True)):
+        tick(_TRIED + (1 - _TRIED) * number / count)
         encoded.append(_encode(encoder, operation, encoding))
     registers = (command_stream.steady_registers(operation, accelerator) for operation in npu.operations)
     streams = map(StreamSpec, registers, contents(encoded))
     sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
+    _log(graph, divided, npu, sized)
     inner, between = inside_of(graph, edges), divided.order[len(first) : len(divided.order) - len(last)]
     stated = scheduling_problem.build(inner, between, npu, sized, target.placed_for, scratch)
     return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead, edges, kernels)
+
+
+def _log(graph: Graph, divided: Partition, npu: NpuGraph, encodings: Sequence[Encoding]) -> None:
+    """Each operator on the CPU with its reason, and each operation with the bytes of its constants."""
+    if not _LOGGER.isEnabledFor(logging.DEBUG):
+        return
+    for index, place in enumerate(divided.assignments):
+        if place.where == "cpu":
+            op = graph.operators[index]
+            _LOGGER.debug("%s '%s' stays on the CPU: %s", op.kind, short(op.name), place.reason)
+    for operation, encoding in zip(npu.operations, encodings, strict=True):
+        if encoding.constant_bytes:
+            _LOGGER.debug(
+                "%s '%s': %d bytes of constants, blocks of %d channels",
+                operation.kind.value, short(operation.name), encoding.constant_bytes, encoding.block_depth,
+            )  # fmt: skip
 
 
 def check_not_compiled(source: Graph) -> None:
@@ -328,22 +344,27 @@ def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_
 
 
 def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
-    """The fastest Proposal within the budget, or the leanest. Raises `BudgetError` below the floor."""
-    fitting = [i for i, (size, _) in enumerate(curve.points) if budget is None or size <= budget]
+    """The fastest Proposal within the budget, the leanest, or the knee. Raises `BudgetError` below the floor."""
+    fitting = [point for point in curve.points if budget is None or point[0] <= budget]
     if fitting:
-        return curve.proposals[fitting[0] if optimise == "size" else fitting[-1]]
+        wanted = {"performance": fitting[-1], "size": fitting[0], "balanced": knee_of(fitting)}[optimise]
+        return curve.proposals[curve.points.index(wanted)]
     assert budget is not None
-    program = arrange(network, curve.proposals[0]).program
-    peak = peak_of(network.graph, network.npu, program)
+    peak = floor_of(network, curve)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "
-        f"{curve.floor_bytes} bytes, at operator '{short(peak.operator)}' ({peak.by_kind()}); give it at least "
+        f"{curve.floor_bytes} bytes, at operator {peak.where} ({peak.by_kind()}); give it at least "
         f"{-(-curve.floor_bytes // 1024)} KiB",
         budget_bytes=budget,
         floor_bytes=curve.floor_bytes,
         operator=peak.operator,
         alive=peak.alive,
     )
+
+
+def floor_of(network: Planned, curve: Curve) -> Peak:
+    """The step at which most bytes are alive of the leanest schedule that was found."""
+    return peak_of(network.graph, network.npu, arrange(network, curve.proposals[0]).program)
 
 
 def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
@@ -378,6 +399,11 @@ def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_b
         kernels=network.kernels,
         system_config=network.target.system_config,
         memory_mode=network.target.memory_mode,
+        constant_places=places_of(
+            constants,
+            network.npu.operations,
+            [network.graph.operators[operation.operator].name for operation in network.npu.operations],
+        ),
     )
 
 
@@ -422,7 +448,7 @@ def _wanted(network: Network, made: Iterable[int], served: Collection[int]) -> t
     return tuple(found)
 
 
-def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:
+def summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:
     """One line per operator, in execution order; cascades are numbered from 1."""
     spent: dict[int, int] = {}
     for step in program.steps:
@@ -436,7 +462,7 @@ def _summaries(network: Network, schedule: Schedule, program: Program) -> tuple[
             cascade.update(dict.fromkeys(operation.serves, number))
     return tuple(
         OperatorSummary(
-            op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i), macs_of(network.graph, op)
+            op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i), macs_of(network.graph, op), i
         )
         for i in network.partition.order
         for op, place in [(network.graph.operators[i], network.partition.assignments[i])]

@@ -32,12 +32,21 @@ class Peak:
     """A step of the program and the buffers alive at it, largest first; `operator` is the one that runs there.
 
     Live bytes are a sum, each buffer's as they are in use at the step; where all buffers must lie is the placement's.
+    `kind` is the operator's, "" without one, and `on_cpu` where it runs: there it needs its tensors whole.
     """
 
     step: int
     operator: str
     live_bytes: int
     alive: tuple[AliveBuffer, ...]
+    kind: str = ""
+    on_cpu: bool = False
+
+    @property
+    def where(self) -> str:
+        """The operator, and where it runs if that is on the CPU, in words."""
+        on_cpu = f", {self.kind} on the CPU, which needs its tensors whole" if self.on_cpu else ""
+        return f"'{short(self.operator)}'{on_cpu}"
 
     def by_kind(self) -> str:
         """Bytes by kind of buffer, in words."""
@@ -116,7 +125,7 @@ def explain(
 
 def peak_of(graph: Graph, npu: NpuGraph, program: Program) -> Peak:
     """The first step at which most bytes are alive."""
-    live, names = _live_bytes(program), _buffer_names(graph, npu, program)
+    live, names = live_bytes_by_step(program), buffer_names(graph, npu, program)
     return _peak_at(graph, npu, program, names, live, max(range(len(live)), key=live.__getitem__))
 
 
@@ -128,8 +137,8 @@ class _ProgramReader:
 
     def __init__(self, graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, program: Program) -> None:
         self.graph, self.npu, self.problem, self.schedule, self.program = graph, npu, problem, schedule, program
-        self.live = _live_bytes(program)
-        self.names = _buffer_names(graph, npu, program)
+        self.live = live_bytes_by_step(program)
+        self.names = buffer_names(graph, npu, program)
         self.stripes: dict[int, list[Stripe]] = {}
         for step in program.steps:
             if isinstance(step, Stripe):
@@ -282,8 +291,8 @@ def _called_buffers(graph: Graph, program: Program, operator: int) -> Iterator[i
             yield step.workspace
 
 
-def _live_bytes(program: Program) -> list[int]:
-    """Sum of bytes alive at each step."""
+def live_bytes_by_step(program: Program) -> list[int]:
+    """Sum of bytes alive at each step; of a program without steps what lies in the arena all the same."""
     changes = [0] * (len(program.steps) + 1)
     for buffer in program.buffers:
         for first, last, size in buffer.periods():
@@ -292,7 +301,7 @@ def _live_bytes(program: Program) -> list[int]:
     return list(itertools.accumulate(changes))[: max(len(program.steps), 1)]
 
 
-def _operation_at(
+def operation_at(
     npu: NpuGraph, program: Program, step: Stripe | CopyConstants | CopyTensor | LoadTable
 ) -> NpuOperation:
     """The operation that a step works for: of a copied tensor the one that makes it, or the first reader."""
@@ -307,7 +316,7 @@ def _operation_at(
     return npu.operations[next(of)]
 
 
-def _buffer_names(graph: Graph, npu: NpuGraph, program: Program) -> Mapping[int, str]:
+def buffer_names(graph: Graph, npu: NpuGraph, program: Program) -> Mapping[int, str]:
     """What each buffer holds: a tensor's name, else that of the operation whose constants or workspace it is."""
     names = {i: graph.tensors[b.tensor].name for i, b in enumerate(program.buffers) if b.tensor is not None}
     for step in program.steps:
@@ -337,9 +346,10 @@ def _peak_at(
         if (size := buffer.live_bytes(step))
     ]
     at = program.steps[step]
-    operator = at.operator if isinstance(at, CallOperator) else _operation_at(npu, program, at).operator
+    operator = at.operator if isinstance(at, CallOperator) else operation_at(npu, program, at).operator
     ordered = sorted(alive, key=lambda buffer: -buffer.live_bytes)
-    return Peak(step, graph.operators[operator].name, live[step], tuple(ordered))
+    found = graph.operators[operator]
+    return Peak(step, found.name, live[step], tuple(ordered), found.kind, isinstance(at, CallOperator))
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -352,7 +362,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     added = explanation.arena_bytes - peak.live_bytes
     yield (
         f"the peak of {_size(explanation.arena_bytes)} is step {peak.step} of {explanation.steps}, in operator "
-        f"'{short(peak.operator)}': {peak.live_bytes:,} bytes alive, {added:,} more by placement and rounding"
+        f"{peak.where}: {peak.live_bytes:,} bytes alive, {added:,} more by placement and rounding"
     )
     yield from alive_lines(peak.alive)
     if elsewhere is not None:

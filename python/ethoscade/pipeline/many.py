@@ -15,11 +15,13 @@ from ..codegen import c_source, mlf
 from ..codegen.bundle import ALL
 from ..codegen.c.names import module_identifier
 from ..codegen.c.options import COptions, Networks
+from ..codegen.layout import CACHE_LINE_BYTES
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError
 from ..util.arguments import checked, shown
 from ..util.files import MANIFEST_SUFFIX, write_together
 from ..util.frozen import FrozenMap
+from ..util.progress import one_of_many
 from .compiled import Compiled
 from .compiler import Model, Progress
 from .prepared import EPSILON, compile
@@ -45,6 +47,7 @@ class CompiledMany:
         workspace: str = "internal",
         workspace_io: bool = False,
         weights: str = "auto",
+        executor: str = "aot",
     ) -> dict[str, Path]:
         """Write the C99 sources of all into one folder; returns the files by name. Choices as for `Compiled.write_c`.
 
@@ -52,7 +55,7 @@ class CompiledMany:
         `networks.sha256` lists the files' hashes. Raises `CodegenError` for a network that keeps state in its arena and
         therefore cannot share it, and what `Compiled.write_c` raises.
         """
-        options = COptions(None, workspace, workspace_io, weights, share_workspace)
+        options = COptions(None, workspace, workspace_io, weights, share_workspace, executor)
         return write_together(folder, c_source.all_contents(chosen(self, options)), f"{ALL}{MANIFEST_SUFFIX}")
 
     @checked()
@@ -64,9 +67,10 @@ class CompiledMany:
         workspace: str = "internal",
         workspace_io: bool = False,
         weights: str = "auto",
+        executor: str = "aot",
     ) -> Path:
         """Write one Model Library Format archive (or folder) with a module for each. Otherwise as `write_c`."""
-        options = COptions(None, workspace, workspace_io, weights, share_workspace)
+        options = COptions(None, workspace, workspace_io, weights, share_workspace, executor)
         return mlf.write(chosen(self, options), path)
 
 
@@ -76,24 +80,30 @@ def compile_many(
     *,
     sram_kb: float | None = None,
     sram: str | int | None = None,
-    accelerator: str = "ethos-u55-256",
+    accelerator: str | None = None,
     system_config: str | None = None,
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
+    board: str | os.PathLike[str] | None = None,
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
     kernels: str | os.PathLike[str] | None = None,
+    cmsis_nn: str | os.PathLike[str] | None = None,
+    line_bytes: int = CACHE_LINE_BYTES,
     progress: Progress | None = None,
 ) -> CompiledMany:
     """Compile several models for one firmware; each within the budget, by the arguments of `compile`.
+
+    As they become C, budgets count whole cache lines.
 
     `models` maps names to models: lower-case letters, digits and '_', the `<mod>` of all names in C. A sequence of
     paths is named after the files. Raises `ConfigError` for names that are wrong or not distinct, and what `compile`
     raises.
     """
+    named = _named(models)
     found = {
         name: compile(
             model,
@@ -103,15 +113,18 @@ def compile_many(
             system_config=system_config,
             memory_mode=memory_mode,
             config=config,
+            board=board,
             optimise=optimise,
             epsilon=epsilon,
             dead_channels=dead_channels,
             weight_encoder=weight_encoder,
             io=io,
             kernels=kernels,
-            progress=progress,
+            cmsis_nn=cmsis_nn,
+            line_bytes=line_bytes,
+            progress=one_of_many(progress, number, len(named)),
         )
-        for name, model in _named(models).items()
+        for number, (name, model) in enumerate(named.items())
     }
     return CompiledMany(FrozenMap(found))
 

@@ -6,10 +6,12 @@ operations are those that an Ethos-U would get; what is none of them runs whole,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from ..device_files import device_named
 from ..devices import PRIMITIVES, DeviceDescription
 from ..errors import BudgetError, ConfigError
 from ..frontend import read_tflite
@@ -34,6 +36,9 @@ _OPERATIONS_OF = ACCELERATORS["ethos-u55-256"]
 """Whose operations networks are lowered to; the families' limits are the same for all Ethos-U."""
 
 
+_STAGES = ("import", "plan")
+
+
 @dataclass(frozen=True, eq=False)
 class Outline:
     """A model as a scheduling problem on a described device."""
@@ -46,11 +51,18 @@ class Outline:
     constant_bytes: int
     borders: tuple[Border, ...] = ()
 
+    @property
+    def elsewhere(self) -> tuple[Operator, ...]:
+        """The operators that no engine of the device runs, which take no time here."""
+        done = {number for operation in self.npu.operations for number in operation.serves}
+        renamed = {i for i, op in enumerate(self.graph.operators) if op.outputs[0] in self.npu.aliases}
+        return tuple(op for i, op in enumerate(self.graph.operators) if i not in done | renamed)
+
 
 @checked("epsilon")
 def plan(
     model: Model,
-    device: DeviceDescription,
+    device: DeviceDescription | str | os.PathLike[str],
     *,
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
@@ -58,28 +70,44 @@ def plan(
 ) -> Curve:
     """Every Pareto-efficient way to run a quantised TFLite model on `device`: (arena bytes, cycles), and the Proposals.
 
-    Sizes are those of the arena, with the constants where they lie in its memory. With a `spill` whole tensors lie
-    there as far as the arena does not hold them; choices beyond the `size_bytes` of the last of these memories are left
-    out.
+    `device` is a description, the name of a ready one ("cortex-m55", "cortex-m7", "matrix-npu"), or the path of a TOML
+    file that describes one. Sizes are those of the arena, with the constants where they lie in its memory. With a
+    `spill` whole tensors lie there as far as the arena does not hold them; choices beyond the `size_bytes` of the last
+    of these memories are left out.
     `epsilon`, `dead_channels` and `progress` are those of `frontier`. Raises `ConfigError` naming
     the device's field that the network does not fit, `BudgetError` if it has no way into the arena, and what `compile`
     raises for the model.
     """
+    return planned(model, device, epsilon, dead_channels, progress)[1]
+
+
+def planned(
+    model: Model,
+    device: DeviceDescription | str | os.PathLike[str],
+    epsilon: float | Fraction = EPSILON,
+    dead_channels: bool = True,
+    progress: Progress | None = None,
+) -> tuple[Outline, Curve]:
+    """As `plan`, with what the model is on the device."""
     resolution_of(epsilon)
-    watch = Stopwatch(progress)
+    watch = Stopwatch(progress, _STAGES)
     watch.begin("import")
-    outline = prepare(read_tflite(model), device, dead_channels)
+    described = device if isinstance(device, DeviceDescription) else device_named(device)
+    outline = prepare(read_tflite(model), described, dead_channels)
+    watch.note(f"'{outline.source.name}', {len(outline.npu.operations):,} operations")
     watch.begin("plan")
-    extra = outline.constant_bytes if device.constants_in_sram else 0
+    extra = outline.constant_bytes if described.constants_in_sram else 0
     found = explore(outline.problem, extra, epsilon, tick=watch.tick)
     curve = found.without_programs()
-    *others, last = device.memories.tensors
+    watch.note(curve.summary)
+    watch.end()
+    *others, last = described.memories.tensors
     if last.size_bytes is None:
-        return curve
+        return outline, curve
     if others:
-        return _within_last(outline, found).without_programs()
+        return outline, _within_last(outline, found).without_programs()
     count = curve.proposals.index(choose(outline, curve, last.size_bytes, "performance")) + 1
-    return replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
+    return outline, replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
 
 
 def _within_last(outline: Outline, curve: Curve) -> Curve:

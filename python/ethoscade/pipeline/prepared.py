@@ -6,6 +6,7 @@ enumerated and the frontier, once somebody wanted it. An answer never depends on
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,9 @@ from fractions import Fraction
 from typing import Any
 
 from ..codegen.c_kernels import OURS, KernelTable, read
+from ..codegen.c_kernels.cmsis_nn import NAME as CMSIS_NN
+from ..codegen.c_kernels.cmsis_nn import is_meant as is_library
+from ..codegen.layout import ALIGNMENT_BYTES
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError
 from ..frontend import read_tflite
@@ -22,10 +26,21 @@ from ..scheduling.schedule import EPSILON as EPSILON
 from ..target import Target, compilation_target, parse_size, size_of_kib
 from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
+from ..util.progress import nobody_asks, portion
 from . import compiler
 from .borders import Borders, applied
 from .compiled import Compiled, Curve
 from .compiler import Model, Network, Progress, Stopwatch, Tick, constants_in_sram, curve_of, placed_anew
+from .lines import check_line, in_lines, in_steps
+
+_LOGGER = logging.getLogger(__name__)
+_ALL = ("import", "encode", "plan", "place", "codegen")
+_PLAN = ("plan",)
+# The part of planning after which all Plans are enumerated.
+_ENUMERATED = 0.7
+
+OPTIMISATIONS = ("performance", "size", "balanced")
+"""What may be wanted of a schedule: the fastest that fits, the leanest, or the knee of those that fit."""
 
 
 @dataclass
@@ -51,6 +66,24 @@ class Prepared:
     weight_encoder: str = WEIGHT_ENCODERS[0]
     _kept: _Kept = field(default_factory=_Kept, repr=False)
 
+    def __repr__(self) -> str:
+        network = self.network
+        npu, cpu = len(network.partition.npu_operators), len(network.partition.cpu_operators)
+        name, accelerator = shown(network.graph.name), network.target.accelerator.name
+        return f"<Prepared {name} for {accelerator}: {npu} operators on the NPU, {cpu} on the CPU>"
+
+    def _repr_html_(self) -> str:
+        from ..page import notebook
+
+        graph, target, partition = self.network.graph, self.network.target, self.network.partition
+        on_cpu = [(graph.operators[i].name, partition.assignments[i].reason) for i in partition.cpu_operators]
+        rows = [
+            ("target", f"{target.accelerator.name}, {target.system_config}, {target.memory_mode}"),
+            ("operators on the NPU", str(len(partition.npu_operators))),
+            ("operators on the CPU", str(len(on_cpu))),
+        ]
+        return notebook.fragment(graph.name, rows + on_cpu)
+
     def __reduce__(self) -> tuple[Any, ...]:
         made_of = (self.network.source, self.network.target, self.dead_channels, self.weight_encoder)
         return _made_ready, (*made_of, self.io, self.borders, self.network.kernels)
@@ -61,9 +94,12 @@ class Prepared:
 
         `progress` as for `compile`. Raises `ConfigError` for an epsilon that there is not.
         """
-        watch = Stopwatch(progress)
+        watch = Stopwatch(progress, _PLAN)
         watch.begin("plan")
-        return self._frontier(epsilon, watch.tick).without_programs()
+        curve = self._frontier(epsilon, watch.tick).without_programs()
+        watch.note(curve.summary)
+        watch.end()
+        return curve
 
     @checked("sram_kb", "epsilon")
     def fits(
@@ -75,17 +111,22 @@ class Prepared:
         progress: Progress | None = None,
     ) -> bool:
         """Whether `compile` finds a schedule within so much SRAM, given as there. Raises `ConfigError`."""
-        watch = Stopwatch(progress)
+        watch = Stopwatch(progress, _PLAN)
         budget = _budget(sram_kb, sram)
         if budget is None:
             raise ConfigError("no budget is given; give sram or sram_kb")
         watch.begin("plan")
+        fits = self._fits(budget, epsilon, watch.tick)
+        watch.end()
+        return fits
+
+    def _fits(self, budget: int, epsilon: float | Fraction, tick: Tick) -> bool:
         inner = budget - constants_in_sram(self.network)
         if not self._is_surrounded and inner >= 0:
-            known = self._search(epsilon, watch.tick).fits(_of_the_core(inner), watch.tick)
+            known = self._search(epsilon, tick).fits(_of_the_core(inner), portion(tick, _ENUMERATED, 1))
             if known is not None:
                 return known
-        return self.within(budget, epsilon, watch.tick).floor_bytes <= budget
+        return self.within(budget, epsilon, tick).floor_bytes <= budget
 
     @checked("sram_kb", "epsilon")
     def compile(
@@ -95,20 +136,31 @@ class Prepared:
         sram: str | int | None = None,
         optimise: str = "performance",
         epsilon: float | Fraction = EPSILON,
+        line_bytes: int = ALIGNMENT_BYTES,
         progress: Progress | None = None,
     ) -> Compiled:
         """Compile it within a budget, as `ethoscade.compile` does, to the same bytes. Raises what that raises."""
-        return self._compiled(_asked(sram_kb, sram, optimise, epsilon), optimise, epsilon, Stopwatch(progress))
+        budget = _asked(sram_kb, sram, optimise, epsilon, line_bytes)
+        return self._compiled(budget, optimise, epsilon, line_bytes, Stopwatch(progress, _ALL[2:]))
 
-    def _compiled(self, budget: int | None, optimise: str, epsilon: float | Fraction, watch: Stopwatch) -> Compiled:
+    def _compiled(
+        self, asked: int | None, optimise: str, epsilon: float | Fraction, line_bytes: int, watch: Stopwatch
+    ) -> Compiled:
+        board = self.network.target.board
+        budget = board.sram_bytes if asked is None and board is not None else asked
+        if (remark := self.network.target.remark_on(budget)) is not None:
+            _LOGGER.warning(remark)
         watch.begin("plan")
-        if budget is None or optimise == "size":
+        constants = constants_in_sram(self.network)
+        if budget is None or optimise != "performance":
             curve = self._frontier(epsilon, watch.tick)
         else:
-            curve = self.within(budget, epsilon, watch.tick)
+            curve = self.within(in_steps(budget, constants, line_bytes), epsilon, watch.tick)
+        watch.note(curve.summary)
+        curve = in_lines(curve, constants, line_bytes)
         proposal = compiler.choose(self.network, curve, budget, optimise)
         made = compiler.carry_out(self.network, curve, proposal, budget, watch)
-        return replace(made, io=self.io, borders=self.borders)
+        return replace(made, io=self.io, borders=self.borders, line_bytes=line_bytes)
 
     @property
     def _is_surrounded(self) -> bool:
@@ -118,7 +170,9 @@ class Prepared:
     def _search(self, epsilon: float | Fraction, tick: Tick | None) -> scheduling.BudgetSearch:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.searches:
-            self._kept.searches[resolution] = scheduling.budget_search(self.network.problem, epsilon, tick)
+            self._kept.searches[resolution] = scheduling.budget_search(
+                self.network.problem, epsilon, portion(tick, 0, _ENUMERATED)
+            )
         return self._kept.searches[resolution]
 
     def _frontier(self, epsilon: float | Fraction, tick: Tick | None) -> Curve:
@@ -126,7 +180,7 @@ class Prepared:
         if resolution not in self._kept.frontiers:
             extra = constants_in_sram(self.network)
             started = time.perf_counter()
-            found = self._search(epsilon, tick).frontier(tick)
+            found = self._search(epsilon, tick).frontier(portion(tick, _ENUMERATED, 1))
             curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
             self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick)
         return self._kept.frontiers[resolution]
@@ -141,7 +195,7 @@ class Prepared:
         if budget < extra:
             return self._frontier(epsilon, tick)
         started = time.perf_counter()
-        found = self._search(epsilon, tick).within(_of_the_core(budget - extra), tick)
+        found = self._search(epsilon, tick).within(_of_the_core(budget - extra), portion(tick, _ENUMERATED, 1))
         if found is None:
             return self._frontier(epsilon, tick)
         curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
@@ -156,14 +210,16 @@ class Prepared:
 def prepare(
     model: Model,
     *,
-    accelerator: str = "ethos-u55-256",
+    accelerator: str | None = None,
     system_config: str | None = None,
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
+    board: str | os.PathLike[str] | None = None,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
     kernels: str | os.PathLike[str] | None = None,
+    cmsis_nn: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
     """Make a quantised TFLite model (path or bytes) ready for an Ethos-U: all that no budget changes, done once.
@@ -171,9 +227,25 @@ def prepare(
     The arguments are those of `compile`. Raises `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError`.
     """
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config)
-    chosen = _chosen(kernels)
-    return _prepared(model, target, dead_channels, weight_encoder, io, Stopwatch(progress), chosen)
+    target = compilation_target(accelerator, system_config, memory_mode, config, board)
+    chosen = _chosen(kernels, cmsis_nn)
+    watch = Stopwatch(progress, _ALL[:2])
+    prepared = _prepared(model, target, dead_channels, weight_encoder, io, watch, chosen)
+    watch.end()
+    return prepared
+
+
+def prepare_on(
+    target: Target,
+    model: Model,
+    *,
+    dead_channels: bool = True,
+    weight_encoder: str = WEIGHT_ENCODERS[0],
+    io: str = "float",
+    progress: Progress | None = None,
+) -> Prepared:
+    """As `prepare`, for a target that is at hand and not known by names alone."""
+    return _prepared(model, target, dead_channels, weight_encoder, io, Stopwatch(progress))
 
 
 @checked("sram_kb", "epsilon")
@@ -182,46 +254,56 @@ def compile(
     *,
     sram_kb: float | None = None,
     sram: str | int | None = None,
-    accelerator: str = "ethos-u55-256",
+    accelerator: str | None = None,
     system_config: str | None = None,
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
+    board: str | os.PathLike[str] | None = None,
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
     kernels: str | os.PathLike[str] | None = None,
+    cmsis_nn: str | os.PathLike[str] | None = None,
+    line_bytes: int = ALIGNMENT_BYTES,
     progress: Progress | None = None,
 ) -> Compiled:
     """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
 
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
-    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM. With a
-    budget only what may be its answer is placed: the schedule is hardly ever slower than the one that `frontier` has at
-    so many bytes, often faster, and the `frontier` of what is returned has the leanest point found and the answer.
+    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM, with
+    "balanced" the knee (`Curve.knee`) of those that fit. With a budget and "performance" only what may be its answer is
+    placed: the schedule is hardly ever slower than the one that `frontier` has at so many bytes, often faster, and the
+    `frontier` of what is returned has the leanest point found and the answer.
     For several budgets see `prepare`.
-    `system_config`, `memory_mode` and `config` (a vela.ini) choose the memories. A finer `epsilon` finds faster
+    `accelerator` is by default ethos-u55-256; `system_config`, `memory_mode` and `config` (a vela.ini, or a name such
+    as "Arm/vela.ini" in ethos-u-vela's folder) choose the memories. `board` names all of that at once, by the table of
+    docs/boards.md or by a TOML file of one's own; what is named beside it goes first, and the SRAM that the board has
+    for the NPU is the budget where none is given. A finer `epsilon` finds faster
     schedules in more time (see `frontier`). Without `dead_channels` channels that are constant, or that nobody reads,
     stay as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
     `io="int8"` the caller brings and gets quantised tensors where the
     file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
     the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `kernels` is a file
-    that names C functions to be called in the place of ours for operators on the CPU (docs/firmware.md). `accelerator`
-    "none" leaves all of them there: for a device without an NPU, of which no cycles are counted. `progress` is
-    called with the name of each stage as it begins and now and then while it lasts, always on the caller's thread;
-    what it raises ends the compilation and is raised.
+    that names C functions to be called in the place of ours for operators on the CPU, or "cmsis-nn", whose headers are
+    in the folder `cmsis_nn`, else in that of the environment variable CMSIS_NN (docs/firmware.md). `accelerator`
+    "none" leaves all of them there: for a device without an NPU, of which no cycles are counted. With `line_bytes`
+    budget and figures count arena and constants in whole lines of so many bytes: 32 is what C takes on a Cortex-M55.
+    `progress` is called with the name of each stage as it begins and now and then while it lasts, a text whose
+    `fraction` is how much of all is done, from 0 to 1; always on the caller's thread. What it raises ends the
+    compilation and is raised.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
     user can mend, `CodegenError` for a limit of the emitter.
     """
-    watch = Stopwatch(progress)
-    budget = _asked(sram_kb, sram, optimise, epsilon)
+    watch = Stopwatch(progress, _ALL)
+    budget = _asked(sram_kb, sram, optimise, epsilon, line_bytes)
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config)
-    chosen = _chosen(kernels)
+    target = compilation_target(accelerator, system_config, memory_mode, config, board)
+    chosen = _chosen(kernels, cmsis_nn)
     return _prepared(model, target, dead_channels, weight_encoder, io, watch, chosen)._compiled(
-        budget, optimise, epsilon, watch
+        budget, optimise, epsilon, line_bytes, watch
     )
 
 
@@ -229,10 +311,11 @@ def compile(
 def frontier(
     model: Model,
     *,
-    accelerator: str = "ethos-u55-256",
+    accelerator: str | None = None,
     system_config: str | None = None,
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
+    board: str | os.PathLike[str] | None = None,
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
@@ -247,13 +330,16 @@ def frontier(
     other device, by its description. `dead_channels`, `weight_encoder`, `io` and `progress` as for `compile`.
     Raises what it raises.
     """
-    watch = Stopwatch(progress)
+    watch = Stopwatch(progress, _ALL[:3])
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config)
+    target = compilation_target(accelerator, system_config, memory_mode, config, board)
     scheduling.resolution_of(epsilon)
     network = _prepared(model, target, dead_channels, weight_encoder, io, watch).network
     watch.begin("plan")
-    return compiler.search(network, epsilon, watch.tick).without_programs()
+    curve = compiler.search(network, epsilon, watch.tick).without_programs()
+    watch.note(curve.summary)
+    watch.end()
+    return curve
 
 
 def _prepared(
@@ -267,8 +353,11 @@ def _prepared(
 ) -> Prepared:
     watch.begin("import")
     source, cut = applied(read_tflite(model), io)
+    watch.note(f"'{source.name}', {len(source.operators):,} operators")
     watch.begin("encode")
-    return _made_ready(source, target, dead_channels, weight_encoder, io, cut, kernels, watch.tick)
+    made = _made_ready(source, target, dead_channels, weight_encoder, io, cut, kernels, watch.tick)
+    watch.note(made.network.summary)
+    return made
 
 
 def _made_ready(
@@ -281,12 +370,16 @@ def _made_ready(
     kernels: KernelTable = OURS,
     tick: Tick | None = None,
 ) -> Prepared:
-    network = compiler.prepare(source, target, tick or Stopwatch().tick, dead_channels, weight_encoder, kernels)
+    network = compiler.prepare(source, target, tick or nobody_asks, dead_channels, weight_encoder, kernels)
     return Prepared(network, io, borders, dead_channels, weight_encoder)
 
 
-def _chosen(path: str | os.PathLike[str] | None) -> KernelTable:
-    return OURS if path is None else read(path)
+def _chosen(kernels: str | os.PathLike[str] | None, cmsis_nn: str | os.PathLike[str] | None) -> KernelTable:
+    if kernels is None or not is_library(kernels):
+        if cmsis_nn is not None:
+            raise ConfigError(f"cmsis_nn is the folder of kernels '{CMSIS_NN}', which were not asked for")
+        return OURS if kernels is None else read(kernels)
+    return read(kernels, cmsis_nn)
 
 
 def _check_encoder(name: str) -> None:
@@ -294,12 +387,15 @@ def _check_encoder(name: str) -> None:
         raise ConfigError(f"weight_encoder is {shown(name)}; choose {' or '.join(WEIGHT_ENCODERS)}")
 
 
-def _asked(sram_kb: float | None, sram: str | int | None, optimise: str, epsilon: float | Fraction) -> int | None:
+def _asked(
+    sram_kb: float | None, sram: str | int | None, optimise: str, epsilon: float | Fraction, line_bytes: int
+) -> int | None:
     """The budget in bytes, None for none, once all that is asked has been checked."""
+    check_line(line_bytes)
     budget = _budget(sram_kb, sram)
     scheduling.resolution_of(epsilon)
-    if optimise not in ("performance", "size"):
-        raise ConfigError(f"optimise is '{optimise}'; choose performance or size")
+    if optimise not in OPTIMISATIONS:
+        raise ConfigError(f"optimise is '{optimise}'; choose {', '.join(OPTIMISATIONS[:-1])} or {OPTIMISATIONS[-1]}")
     return budget
 
 

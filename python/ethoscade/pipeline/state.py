@@ -10,7 +10,7 @@ first write other buffers may have the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..codegen.layout import ALIGNMENT_BYTES
 from ..ir import Graph
@@ -25,12 +25,13 @@ from ..scheduling.program import (
     Step,
     Stripe,
 )
+from ..util.progress import Tick
 
 _ITERATIONS = 5_000
 """Moves that the memory planner may try for a program; every point of a curve has one."""
 
 
-def kept_in_place(graph: Graph, inner: Arrangement, tick: Callable[[], object] | None = None) -> Arrangement:
+def kept_in_place(graph: Graph, inner: Arrangement, tick: Tick | None = None) -> Arrangement:
     """The arrangement with the graph's variables in one place each, as far as can be, and all placed anew."""
     if not graph.variables:
         return inner

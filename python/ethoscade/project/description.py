@@ -18,7 +18,7 @@ import numpy as np
 
 from .._core import __version__
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
-from ..codegen.layout import npu_calls
+from ..codegen.layout import lifetimes, npu_calls
 from ..errors import ProjectError
 from ..ir import Array, DType
 from ..lowering.npu import BRICK_CHANNELS
@@ -169,14 +169,8 @@ def describe(
 
 def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> tuple[TensorPlace, ...]:
     graph = artifact.graph
-    first = dict.fromkeys(graph.given, 0)
+    whole = lifetimes(artifact)
     state = {index for variable in graph.variables for index in (variable.before, variable.after)}
-    last: dict[int, int] = {}
-    for number, call in enumerate(artifact.calls):
-        made, read = _ends_of(artifact, call)
-        first.update(dict.fromkeys(made, number + 1))
-        last.update(dict.fromkeys(read, number))
-    last.update(dict.fromkeys(graph.handed_out, len(artifact.calls)))
     inside = dict(itertools.chain(*(_inside(artifact, call, number) for number, call in enumerate(artifact.calls))))
     places = []
     for index, tensor in enumerate(graph.tensors):
@@ -184,9 +178,8 @@ def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> 
             continue
         name, dtype, shape = tensor.name, tensor.dtype.value, tuple(tensor.shape)
         offset = artifact.offsets.get(index)
-        if offset is not None and index in first:
-            begun = first[index]
-            places.append(TensorPlace(name, dtype, shape, offset, begun, max(begun, last.get(index, begun))))
+        if offset is not None and index in whole:
+            places.append(TensorPlace(name, dtype, shape, offset, *whole[index]))
         elif offset is not None and index in state:
             places.append(TensorPlace(name, dtype, shape, offset))
         elif offset is not None and index in inside:
@@ -210,14 +203,6 @@ def _inside(artifact: Artifact, call: NpuCall | CpuCall, number: int) -> Iterato
         operations = last.get(operator.name) or next((last[name] for name in both if name in last), None)
         if operations is not None:
             yield from ((index, (number, operations)) for index in operator.outputs)
-
-
-def _ends_of(artifact: Artifact, call: NpuCall | CpuCall) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The tensors that a call makes, and those that it reads."""
-    if isinstance(call, NpuCall):
-        return call.outputs, call.inputs
-    operator = artifact.graph.operators[call.operator]
-    return operator.outputs, tuple(index for index in operator.inputs if index is not None)
 
 
 def read(folder: Path) -> Description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from ..util.files import MANIFEST_SUFFIX, write_together
 from ..util.frozen import FrozenMap
 from . import description as descriptions
 from .connection import Connection
-from .streams import SerialStream
+from .streams import ProcessStream, SerialStream
 from .template import GENERATED, Board, Project, Template
 from .templates import TEMPLATES
 
@@ -116,17 +116,24 @@ def connect(
     folder: str | os.PathLike[str],
     *,
     port: str | None = None,
+    command: Sequence[str] | None = None,
     baud: int = 115_200,
     patience_seconds: float = 60.0,
 ) -> Connection:
     """Talk to the network of the project in `folder`: built and started, or on the board at serial port `port`.
 
+    `command` are the words that start a process which is the board, its standard input and output the stream.
+
     Requests are repeated for up to `patience_seconds` each. Raises `ProjectError` for what is no project, tools that
     are missing, a build that fails, and a board that is silent or runs other sources.
     """
     project, template = opened(Path(folder))
+    if port is not None and command is not None:
+        raise ConfigError("a board is at a port, or a command starts it: not both")
     if port is not None:
         board = Board(SerialStream(port, baud))
+    elif command is not None:
+        board = Board(ProcessStream(command))
     else:
         template.check_tools(to_run=True)
         template.build(project)

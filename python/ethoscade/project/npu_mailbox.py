@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import mmap
 import threading
 from collections.abc import Iterator
@@ -37,7 +38,8 @@ class _Mailbox(ctypes.Structure):
 class NpuServer:
     """Executes the jobs that come by `path`, of which the first `size` bytes are watched, until it is closed.
 
-    `complaint` is what the simulator said of the last job that it refused, "" if there was none.
+    `complaint` is what the simulator said of the last job that it refused, "" if there was none. `hazards` are its
+    sentences about accesses that nothing puts in order, of all jobs so far.
     """
 
     def __init__(self, path: Path, size: int) -> None:
@@ -52,7 +54,9 @@ class NpuServer:
         self._driver = ctypes.CDLL(str(driver_interface()[1]))
         self._driver.ethoscade_sim_last_error.restype = ctypes.c_char_p
         self._driver.ethosu_reserve_driver.restype = ctypes.c_void_p
+        self._driver.ethoscade_sim_hazard.restype = ctypes.c_char_p
         self.complaint = ""
+        self.hazards: list[str] = []
         self._operations: int | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -111,4 +115,8 @@ class NpuServer:
         self._driver.ethosu_release_driver(device)
         if status:
             self.complaint = self._driver.ethoscade_sim_last_error().decode(errors="replace")
+        else:
+            numbers = map(ctypes.c_size_t, itertools.count())
+            told = itertools.takewhile(bool, map(self._driver.ethoscade_sim_hazard, numbers))
+            self.hazards += [sentence.decode(errors="replace") for sentence in told]
         return int(status)

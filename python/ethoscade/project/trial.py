@@ -11,9 +11,10 @@ from pathlib import Path
 
 from ..ir import Array, Graph
 from ..judge.verification import Observation, Verification, verify
+from ..util.progress import Progress, Stopwatch
 from .connection import CallTime, Connection
 from .sections import Section, sections_of
-from .template import Project, Template
+from .template import Board, Project, Template
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,14 @@ class Trial:
     resent: int
 
 
+def _observed(connection: Connection, board: Board, inputs: Mapping[str, Array]) -> Observation:
+    """One run, with the hazards that the simulator reports where it plays the NPU."""
+    known = 0 if board.npu is None else len(board.npu.hazards)
+    outputs = connection.run(inputs)
+    found = () if board.npu is None else board.npu.hazards[known:]
+    return Observation(outputs, len(found), connection.description.arena_bytes, found)
+
+
 def trial(
     project: Project,
     template: Template,
@@ -36,22 +45,26 @@ def trial(
     seeds: int,
     runs: int | None = None,
     patience_seconds: float = 600,
+    progress: Progress | None = None,
 ) -> Trial:
     """Build, start and compare on `seeds` random inputs, as `judge.verification.verify` does; `source` is the model.
 
-    Raises `ProjectError` for missing tools, a build that fails or a board that is silent, `VerificationError` where
-    there is no reference.
+    `progress` is told of the stages "build" and "run". Raises `ProjectError` for missing tools, a build that fails or a
+    board that is silent, `VerificationError` where there is no reference.
     """
+    watch = Stopwatch(progress, ("build", "run"))
+    watch.begin("build")
     template.check_tools(to_run=True)
     elf = template.build(project)
+    watch.begin("run")
     board = template.start(project)
     with Connection(board.stream, project.description, patience_seconds=patience_seconds, npu=board.npu) as connection:
 
         def execute(steps: Sequence[Mapping[str, Array]]) -> list[Observation]:
             if project.description.has_state:
                 connection.reset()
-            arena = project.description.arena_bytes
-            return [Observation(connection.run(inputs), 0, arena) for inputs in steps]
+            return [_observed(connection, board, inputs) for inputs in steps]
 
-        check = verify(source, execute, seeds, runs=runs)
+        check = verify(source, execute, seeds, runs=runs, tick=watch.tick)
+        watch.end()
         return Trial(check, sections_of(Path(elf)), connection.time(), connection.resent)

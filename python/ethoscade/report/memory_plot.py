@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import CodegenError, ConfigError
 from ..memory import Placement
 from ..memory.model import Buffer
-from .plot import save
+from ..page.pictures import figure, save
 
 _COLOURS = ("#4878a8", "#d1813c", "#5a9c5a", "#b04f4f", "#8a6fa8", "#8c6d5a")
 _MOST_NAMES = 60
@@ -22,25 +22,14 @@ def plot(placement: Placement, path: str | os.PathLike[str]) -> None:
     Folders that are not there are made. Raises `ConfigError` when matplotlib is not installed or the file cannot be
     written.
     """
-    require_matplotlib()
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 1 + 4.5 * len(placement.pools)), layout="constrained")
-    axes = figure.subplots(len(placement.pools), 1, squeeze=False)[:, 0]
+    drawn = figure(12, 1 + 4.5 * len(placement.pools))
+    axes = drawn.subplots(len(placement.pools), 1, squeeze=False)[:, 0]
     for index, pool in enumerate(placement.pools):
         _draw_pool(axes[index], placement, pool.name, _COLOURS[index % len(_COLOURS)])
     try:
-        save(figure, path)
+        save(drawn, path)
     except CodegenError as error:
         raise ConfigError(f"{os.fspath(path)}: cannot write the picture: {error}") from error
-
-
-def require_matplotlib() -> None:
-    """Raises `ConfigError` when matplotlib is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise ConfigError("--plot needs matplotlib: pip install 'ethoscade[report]'") from error
 
 
 def _draw_pool(axes: Any, placement: Placement, pool: str, colour: str) -> None:

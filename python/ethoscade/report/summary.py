@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 from ..codegen.micro_arena import MicroArena
 from ..errors import BudgetError, EthoscadeError
 from ..pipeline.compiled import Compiled, Curve, InterfaceTensor, KindOnCpu
+from ..pipeline.cpu_time import CpuTime
 from ..pipeline.explanation import Explanation, alive_lines, short
+from ..pipeline.table import OperatorTable
 from ..rewrites import DeadChannels
 from ..target import Target
+from . import tables
 
 if TYPE_CHECKING:
     from ..judge.verification import Verification
@@ -26,9 +29,16 @@ _TEXT_REASONS = 6
 
 
 def compile_json(
-    compiled: Compiled, artifacts: Mapping[str, str], verification: Verification | None = None
+    compiled: Compiled,
+    artifacts: Mapping[str, str],
+    verification: Verification | None = None,
+    table: OperatorTable | None = None,
+    cpu: str | None = None,
 ) -> dict[str, Any]:
-    """The object that `compile --json` and `verify --json` print."""
+    """The object that `compile --json` and `verify --json` print.
+
+    `table` is the network's, if it is known already; `cpu` the core that operators on the CPU are estimated on.
+    """
     npu = sum(op.where == "npu" for op in compiled.operators)
     result: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -36,15 +46,20 @@ def compile_json(
         "accelerator": compiled.target.accelerator.name,
         "system_config": compiled.target.system_config,
         "memory_mode": compiled.target.memory_mode,
+        "board": None if (board := compiled.target.board) is None else board.name,
+        "board_sram_bytes": None if board is None else board.sram_bytes,
         "budget_bytes": compiled.budget_bytes,
         "sram_bytes": compiled.sram_bytes,
         "live_bytes": compiled.live_bytes,
         "flash_bytes": compiled.flash_bytes,
         "floor_bytes": compiled.curve.floor_bytes,
+        "floor_set_by": dataclasses.asdict(compiled.floor),
         "uncascaded_bytes": compiled.curve.uncascaded_bytes,
         "pools": compiled.pools,
         "workspace_bytes": compiled.workspace_bytes,
         **_time_json(compiled),
+        **_choices_json(compiled),
+        "cpu_time": _cpu_json(compiled.cpu_time(cpu)),
         "io": compiled.io,
         "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
         "outputs": [_interface_json(tensor) for tensor in compiled.interface if not tensor.is_input],
@@ -54,6 +69,8 @@ def compile_json(
         "cpu_operators": [{"name": op.name, "kind": op.kind, "reason": op.reason} for op in compiled.cpu_operators],
         "dead_channels": dead_channels_json(compiled.dead_channels),
         "epsilon": float(compiled.curve.epsilon),
+        **tables.table_json(table or compiled.table()),
+        "addresses": tables.addresses_json(compiled.addresses()),
         "cascades": compiled.cascades,
         "npu_commands": compiled.npu_commands,
         "artifacts": dict(artifacts),
@@ -62,6 +79,12 @@ def compile_json(
     if verification is not None:
         result["verification"] = verification_json(verification)
     return result
+
+
+def _board_rows(target: Target) -> list[tuple[str, str]]:
+    """What the board has, where one is named."""
+    board = target.board
+    return [] if board is None else [("board", f"{board.name}, {_size(board.sram_bytes)} of SRAM for the NPU")]
 
 
 def _time_json(compiled: Compiled) -> dict[str, float | None]:
@@ -74,6 +97,18 @@ def _time_json(compiled: Compiled) -> dict[str, float | None]:
         "utilisation": compiled.utilisation,
     }
     return counted if compiled.target.has_npu else dict.fromkeys(counted)
+
+
+def _choices_json(compiled: Compiled) -> dict[str, Any]:
+    """What half of the SRAM would cost, and the knee; null where a budget kept the search from the whole frontier."""
+    if compiled.budget_bytes is not None or not compiled.cycles:
+        return {"half": None, "knee": None}
+    half = compiled.curve.fastest_within(compiled.sram_bytes // 2)
+    return {"half": None if half is None else _point_json(half), "knee": _point_json(compiled.curve.knee)}
+
+
+def _point_json(point: tuple[int, int]) -> dict[str, int]:
+    return {"sram_bytes": point[0], "cycles": point[1]}
 
 
 def _kind_json(kind: KindOnCpu) -> dict[str, Any]:
@@ -157,9 +192,10 @@ def frontier_json(curve: Curve) -> dict[str, Any]:
         "core_clock_hz": curve.core_clock_hz,
         "points": [
             {"sram_bytes": size, "cycles": cycles, "milliseconds": milliseconds}
-            for (size, cycles), milliseconds in zip(curve.points, curve.milliseconds, strict=True)
+            for (size, cycles), milliseconds in zip(curve.points, _milliseconds(curve), strict=True)
         ],
         "floor_bytes": curve.floor_bytes,
+        "knee": _point_json(curve.knee),
         "uncascaded_bytes": curve.uncascaded_bytes,
         "uncascaded_cycles": curve.uncascaded_cycles,
         "stop_reason": curve.stop_reason,
@@ -194,12 +230,19 @@ def error_json(error: EthoscadeError) -> dict[str, Any]:
     return result
 
 
-def compile_text(compiled: Compiled, verification: Verification | None = None) -> str:
-    """A compilation in a few lines."""
+def compile_text(
+    compiled: Compiled,
+    verification: Verification | None = None,
+    table: OperatorTable | None = None,
+    cpu: str | None = None,
+) -> str:
+    """A compilation in a few lines; `table` and `cpu` as for `compile_json`."""
+    time = compiled.cpu_time(cpu)
     target = compiled.target
     rows = [
         ("model", compiled.name),
         ("target", _target(target)),
+        *_board_rows(target),
         ("budget", "none" if compiled.budget_bytes is None else _size(compiled.budget_bytes)),
         ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
         ("  in use at once", _size(compiled.live_bytes)),
@@ -207,18 +250,22 @@ def compile_text(compiled: Compiled, verification: Verification | None = None) -
             "  floor",
             _size(compiled.curve.floor_bytes) + ("  at most" if compiled.curve.stop_reason == "budget" else ""),
         ),
+        ("  set by", f"{compiled.floor.where}: {compiled.floor.by_kind()}"),
         ("  without cascades", _size(compiled.curve.uncascaded_bytes)),
+        *_choice_rows(compiled),
         ("flash", _size(compiled.flash_bytes)),
     ]
     if target.has_npu:
         rows += [
             ("cycles", f"{compiled.cycles:,} (cost model, NPU only)"),
             *_time_rows(compiled),
+            *_cpu_rows(compiled, time),
+            *_traffic_rows(table or compiled.table()),
             ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
             ("NPU commands", f"{compiled.npu_commands:,}"),
         ]
     else:
-        rows.append(("cycles", "not counted: those of a CPU are its kernels'"))
+        rows += [("cycles", "not counted: those of a CPU are its kernels'"), *_cpu_rows(compiled, time)]
     rows += _dead_rows(compiled.dead_channels)
     rows += [("input" if tensor.is_input else "output", _interface_text(tensor)) for tensor in compiled.interface]
     rows += [row for kind in compiled.kinds_on_cpu for row in _kind_rows(kind)]
@@ -236,16 +283,75 @@ def _target(target: Target) -> str:
     return f"{target.accelerator.name}, {target.system_config}, {target.memory_mode}"
 
 
+def _choice_rows(compiled: Compiled) -> list[tuple[str, str]]:
+    """What half of the SRAM would cost, and the knee: of a frontier that was searched whole, where no budget is set."""
+    curve = compiled.curve
+    if compiled.budget_bytes is not None or not compiled.cycles:
+        return []
+    half, point = compiled.sram_bytes // 2, curve.fastest_within(compiled.sram_bytes // 2)
+    if point is None:
+        size, cycles = curve.points[0]
+        text = f"would not do: the floor is {size / 1024:.1f} KiB, with {_more(cycles, compiled.cycles)} cycles"
+    else:
+        text = f"{half / 1024:.1f} KiB: {_more(point[1], compiled.cycles)} cycles"
+    size, cycles = curve.knee
+    found = f"{size / 1024:.1f} KiB: {_more(cycles, compiled.cycles)} cycles (--optimise balanced)"
+    return [("  with half of it", text), ("  knee", "this" if size == compiled.sram_bytes else found)]
+
+
+def _more(cycles: int, than: int) -> str:
+    return f"{100 * (cycles - than) / than:+.1f} %"
+
+
 def _time_rows(compiled: Compiled) -> list[tuple[str, str]]:
     """What cycles are in time, and how busy the multipliers are meanwhile; nothing where no cycle is counted."""
     if not compiled.cycles:
         return []
     clock = compiled.target.core_clock_hz / 1e6
     text = f"{compiled.milliseconds:,.3f} ms at {clock:g} MHz, {compiled.inferences_per_second:,.1f} inferences/s"
-    if compiled.cpu_operators:
-        count = len(compiled.cpu_operators)
-        text += f", without the {count} operator{'s' if count > 1 else ''} on the CPU"
     return [("  time", text), ("  MACs in use", f"{100 * compiled.utilisation:.1f} % of the NPU's")]
+
+
+def _cpu_rows(compiled: Compiled, time: CpuTime) -> list[tuple[str, str]]:
+    """What the operators on the CPU take, and which of them nobody counts: never nothing at all."""
+    rows = []
+    if time.milliseconds is not None and time.cpu is not None:
+        least, most = time.milliseconds
+        rows.append(
+            (
+                "  with the CPU",
+                f"NPU {compiled.milliseconds:,.3f} ms + CPU about {least:,.3f} to {most:,.3f} ms, on {time.core_text}",
+            )
+        )
+    if time.not_counted:
+        count, kinds = len(time.not_counted), ", ".join(dict.fromkeys(of.kind for of in time.not_counted))
+        why = "" if time.cpu is None else f"; no figure for {'it' if count == 1 else 'them'}"
+        text = f"CPU operator{'s' if count > 1 else ''} not counted ({count}: {kinds}){why}"
+        rows.append(("  without", f"{text}; --cpu cortex-m55 estimates" if time.cpu is None else text))
+    return rows
+
+
+def _cpu_json(time: CpuTime) -> dict[str, Any]:
+    """The `cpu_time` object: a range, and by operator, where a core is described; what is not counted always."""
+    return {
+        "cpu": None if time.cpu is None else time.cpu.name,
+        "kernels": None if time.cpu is None else time.cpu.kernels,
+        "source": None if time.cpu is None else time.cpu.source,
+        "clock_hz": time.clock_hz,
+        "milliseconds": None if time.milliseconds is None else list(time.milliseconds),
+        "operators": [dataclasses.asdict(of) for of in time.operators if of.least_cycles is not None],
+        "not_counted": [{"name": of.name, "kind": of.kind} for of in time.not_counted],
+    }
+
+
+def _traffic_rows(table: OperatorTable) -> list[tuple[str, str]]:
+    """What an inference moves through each memory, the command stream included, and for how long that keeps it busy."""
+    rows = []
+    for memory in table.memories:
+        moved = f"{memory.read_bytes + memory.command_bytes:,} bytes read, {memory.written_bytes:,} written"
+        busy = 100 * memory.busy_cycles / table.cycles
+        rows.append((f"  {memory.memory}", f"{moved}; busy {busy:.0f} % of the time"))
+    return rows
 
 
 def _dead_rows(found: Sequence[DeadChannels]) -> list[tuple[str, str]]:
@@ -316,17 +422,24 @@ def micro_text(arena: MicroArena, warnings: Sequence[str]) -> str:
 
 def frontier_text(curve: Curve) -> str:
     """The curve as a table."""
-    lines = [f"{'SRAM bytes':>12}  {'KiB':>9}  {'cycles':>14}  {'ms':>9}"]
+    lines = [
+        f"{'SRAM bytes':>12}  {'KiB':>9}  {'cycles':>14}" + ("" if curve.core_clock_hz is None else f"  {'ms':>9}")
+    ]
     lines += [
-        f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}  {milliseconds:>9.3f}"
-        for (size, cycles), milliseconds in zip(curve.points, curve.milliseconds, strict=True)
+        f"{size:>12,}  {size / 1024:>9.1f}  {cycles:>14,}" + ("" if milliseconds is None else f"  {milliseconds:>9.3f}")
+        for (size, cycles), milliseconds in zip(curve.points, _milliseconds(curve), strict=True)
     ]
     lines.append(
         f"floor {_size(curve.floor_bytes)}; without cascades {_size(curve.uncascaded_bytes)}, "
-        f"{curve.uncascaded_cycles:,} cycles; searched in {curve.seconds:.2f} s"
+        f"{curve.uncascaded_cycles:,} cycles; knee {_size(curve.knee[0])}; searched in {curve.seconds:.2f} s"
         f"; {_thinning(curve)}"
     )
     return "\n".join(lines)
+
+
+def _milliseconds(curve: Curve) -> Sequence[float | None]:
+    """The times of a curve's points; None for each where the device has no clock."""
+    return (None,) * len(curve.points) if curve.core_clock_hz is None else curve.milliseconds
 
 
 def _thinning(curve: Curve) -> str:

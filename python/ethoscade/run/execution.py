@@ -24,6 +24,7 @@ from ..errors import ModelFormatError, SimulationError
 from ..frontend import ETHOS_U, read_tflite, tensor_counts
 from ..ir import Array, Graph, Operator
 from ..util.arguments import Count, checked
+from ..util.progress import Progress, Stopwatch, Tick, portion
 from .cpu_operators import Player
 from .inputs import checked_inputs
 from .simulator import Machine, NpuReport, NpuWarning
@@ -99,7 +100,10 @@ def run_artifact(
 
 
 def run_artifact_steps(
-    artifact: Artifact, steps: Sequence[Mapping[str, npt.ArrayLike]], player: Player | None = None
+    artifact: Artifact,
+    steps: Sequence[Mapping[str, npt.ArrayLike]],
+    player: Player | None = None,
+    progress: Progress | None = None,
 ) -> tuple[ExecutionResult, ...]:
     """Run a compiled network on each of `steps`, inputs by tensor name, one after the other; state lives on.
 
@@ -109,7 +113,7 @@ def run_artifact_steps(
     """
     if player is None:
         with player_of(artifact) as own:
-            return run_artifact_steps(artifact, steps, own)
+            return run_artifact_steps(artifact, steps, own, progress)
     labels = iter(provenance.short([call.operators for call in artifact.calls if not isinstance(call, CpuCall)]))
     calls = tuple(
         call if isinstance(call, CpuCall) else _NpuStep(call.name, call.payload, next(labels))
@@ -123,7 +127,7 @@ def run_artifact_steps(
         artifact.arena_bytes,
         artifact.offsets,
     )
-    return _run(program, steps, player)
+    return _run(program, steps, player, progress=progress)
 
 
 def run_tflite(
@@ -132,9 +136,10 @@ def run_tflite(
     *,
     work_limit: int | None = None,
     player: Player | None = None,
+    progress: Progress | None = None,
 ) -> ExecutionResult:
     """Run a compiled file once, as after a reset, on `inputs` by tensor name; see `run_tflite_steps`."""
-    return run_tflite_steps(graph, [inputs], work_limit=work_limit, player=player)[0]
+    return run_tflite_steps(graph, [inputs], work_limit=work_limit, player=player, progress=progress)[0]
 
 
 def run_tflite_steps(
@@ -143,6 +148,7 @@ def run_tflite_steps(
     *,
     work_limit: int | None = None,
     player: Player | None = None,
+    progress: Progress | None = None,
 ) -> tuple[ExecutionResult, ...]:
     """Run a compiled file, read by `frontend.read_tflite`, on each of `steps`, inputs by tensor name; state lives on.
 
@@ -153,9 +159,9 @@ def run_tflite_steps(
     """
     program = _program_of(graph)
     if player is not None:
-        return _run(program, steps, player, work_limit)
+        return _run(program, steps, player, work_limit, progress)
     with player_of_file(graph, trusted=work_limit is None) as own:
-        return _run(program, steps, own, work_limit)
+        return _run(program, steps, own, work_limit, progress)
 
 
 def unplayable(graph: Graph) -> tuple[str, ...]:
@@ -173,13 +179,18 @@ def player_of_file(graph: Graph, *, trusted: bool = True) -> Player:
 
 @checked()
 def simulate(
-    source: str | os.PathLike[str] | bytes, inputs: Mapping[str, npt.ArrayLike], *, work_limit: Count | None = None
+    source: str | os.PathLike[str] | bytes,
+    inputs: Mapping[str, npt.ArrayLike],
+    *,
+    work_limit: Count | None = None,
+    progress: Progress | None = None,
 ) -> ExecutionResult:
     """Run a compiled .tflite (path or bytes), ours or another compiler's, on `inputs` by tensor name.
 
-    `work_limit` as for `run_tflite`. Raises `ModelFormatError` for a file that is not one, else as `run_artifact` does.
+    `work_limit` as for `run_tflite`; `progress` as for `compile`. Raises `ModelFormatError` for a file that is not one,
+    else as `run_artifact` does.
     """
-    return run_tflite(read_tflite(source), inputs, work_limit=work_limit)
+    return run_tflite(read_tflite(source), inputs, work_limit=work_limit, progress=progress)
 
 
 def accelerator_of(payload: bytes) -> str:
@@ -246,7 +257,7 @@ def _program_of(graph: Graph) -> _Program:
         else CpuCall(position)
         for position, operator in enumerate(graph.operators)
     )
-    offsets = _offsets(graph)
+    offsets = arena_places(graph)
     ends = (offset + graph.tensors[index].size_bytes for index, offset in offsets.items())
     return _Program(
         graph,
@@ -266,8 +277,11 @@ def _labels(graph: Graph, calls: int) -> tuple[tuple[str, ...], ...]:
     return told[:calls] + ((),) * (calls - len(told))
 
 
-def _offsets(graph: Graph) -> dict[int, int]:
-    """Arena offsets by tensor from the file's plan; tensors without a place (-1) are left out."""
+def arena_places(graph: Graph) -> dict[int, int]:
+    """Arena offsets by tensor from a compiled file's plan; tensors without a place (-1) are left out.
+
+    Raises `ModelFormatError` for a file without a plan, or with one for other tensors.
+    """
     plan = graph.metadata.get(OFFLINE_PLAN)
     if plan is None:
         raise ModelFormatError(f"'{graph.name}' does not say where its tensors lie: no metadata '{OFFLINE_PLAN}'")
@@ -315,24 +329,35 @@ def _run(
     steps: Sequence[Mapping[str, npt.ArrayLike]],
     player: Player,
     work_limit: int | None = None,
+    progress: Progress | None = None,
 ) -> tuple[ExecutionResult, ...]:
+    watch = Stopwatch(progress, ("simulate",))
+    watch.begin("simulate")
     given = [checked_inputs(program.graph, inputs) for inputs in steps]
     player.prepare()
     player.reset()
     results = []
     state = _initial(program.graph)
-    for arrays in given:
+    for number, arrays in enumerate(given):
         arena = _Arena(program)
         if work_limit is not None:
             arena.machine.limit_work(work_limit)
         player.begin()
-        results.append(_step(program, arena, state, arrays, player))
+        tick = portion(watch.tick, number / len(given), (number + 1) / len(given))
+        results.append(_step(program, arena, state, arrays, player, tick))
         state = _kept(program.graph, arena, state)
+    watch.note(f"'{program.graph.name}', {len(given)} runs of {len(program.calls)} calls")
+    watch.end()
     return tuple(results)
 
 
 def _step(
-    program: _Program, arena: _Arena, state: Mapping[int, Array], given: Mapping[int, Array], player: Player
+    program: _Program,
+    arena: _Arena,
+    state: Mapping[int, Array],
+    given: Mapping[int, Array],
+    player: Player,
+    tick: Tick,
 ) -> ExecutionResult:
     """One run, in memories of which nothing is known but the state and the inputs."""
     graph = program.graph
@@ -342,7 +367,8 @@ def _step(
         arena.store_input(index, array)
     reports = []
     warnings: list[str] = []
-    for step in program.calls:
+    for number, step in enumerate(program.calls):
+        tick(number / len(program.calls))
         if isinstance(step, _NpuStep):
             report = arena.machine.run(step.payload)
             reports.append(report)

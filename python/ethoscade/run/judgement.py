@@ -14,6 +14,7 @@ from ..codegen.artifact import Artifact
 from ..errors import ConfigError, VerificationError
 from ..ir import Array, Graph, Tensor
 from ..judge.verification import Cut, Observation, Verification, read_name, verify
+from ..util.progress import Tick, nobody_asks
 from .cpu_operators import Player
 from .execution import ExecutionResult, player_of, player_of_file, run_artifact_steps, run_tflite_steps, sram_touched
 
@@ -55,12 +56,17 @@ class _Cutting:
 
 
 def on_simulator(
-    artifact: Artifact, source: Graph, seeds: int, constant_bytes: int, runs: int | None = None
+    artifact: Artifact,
+    source: Graph,
+    seeds: int,
+    constant_bytes: int,
+    runs: int | None = None,
+    tick: Tick = nobody_asks,
 ) -> Verification:
     """Verify the artefact's own bytes on the simulated NPU against the network as it was read.
 
     `runs` in a row on each seed, or else as `verification.steps_of` says. `constant_bytes` of constants lie in SRAM
-    beside the arena.
+    beside the arena. `tick` as for `verify`.
     """
     with player_of(artifact) as player:
         return _verify(
@@ -71,10 +77,13 @@ def on_simulator(
             lambda result: result.arena_touched_bytes + constant_bytes,
             seeds,
             runs,
+            tick,
         )
 
 
-def on_file(compiled: Graph, source: Graph, seeds: int, runs: int | None = None) -> Verification:
+def on_file(
+    compiled: Graph, source: Graph, seeds: int, runs: int | None = None, tick: Tick = nobody_asks
+) -> Verification:
     """Verify a compiled file, ours or another compiler's, on the simulated NPU against the network it was made from.
 
     Raises as `run_tflite` and `verify` do.
@@ -89,7 +98,7 @@ def on_file(compiled: Graph, source: Graph, seeds: int, runs: int | None = None)
         return [replace(result, outputs=made) for result, made in zip(results, outputs, strict=True)]
 
     with player_of_file(compiled) as player:
-        return _verify(source, compiled, player, run, lambda result: sram_touched(compiled, result), seeds, runs)
+        return _verify(source, compiled, player, run, lambda result: sram_touched(compiled, result), seeds, runs, tick)
 
 
 def _verify(
@@ -100,6 +109,7 @@ def _verify(
     touched: Callable[[ExecutionResult], int],
     seeds: int,
     runs: int | None,
+    tick: Tick,
 ) -> Verification:
     cutting = _Cutting(graph, player)
 
@@ -110,7 +120,7 @@ def _verify(
             observations.append(Observation(cutting.outputs(result, number), len(found), touched(result), found))
         return observations
 
-    return verify(source, execute, seeds, cutting, runs)
+    return verify(source, execute, seeds, cutting, runs, tick)
 
 
 def source_of(compiled: Graph, candidates: Sequence[Graph]) -> Graph:
@@ -157,7 +167,14 @@ def _tensors(graph: Graph, indices: Sequence[int]) -> list[Tensor]:
     return [graph.tensors[index] for index in indices]
 
 
-def in_c(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int, runs: int | None = None) -> Verification:
+def in_c(
+    artifact: Artifact,
+    source: Graph,
+    seeds: int,
+    constant_bytes: int,
+    runs: int | None = None,
+    tick: Tick = nobody_asks,
+) -> Verification:
     """Verify the emitted C, built with the system's compiler, its NPU calls served by the simulator's driver."""
     from . import host_c
 
@@ -176,4 +193,4 @@ def in_c(artifact: Artifact, source: Graph, seeds: int, constant_bytes: int, run
                 for result, (before, after) in zip(results, itertools.pairwise(counted), strict=True)
             ]
 
-        return verify(source, execute, seeds, runs=runs)
+        return verify(source, execute, seeds, runs=runs, tick=tick)

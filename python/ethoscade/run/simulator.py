@@ -6,6 +6,7 @@ address registers: 0 is the read-only constants and 1 the arena in every payload
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -244,6 +245,10 @@ def library() -> Library:
     folder = _INCLUDE_FOLDER.with_name("lib")
     names = [f"libethoscade_npu.{suffix}" for suffix in ("so", "dylib")]
     path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if path is None and sys.platform == "win32":
+        raise ConfigError(
+            "there is no libethoscade_npu for Windows; `driver_interface` names what has the same exports"
+        )
     if path is None:
         raise ConfigError(
             f"there is no {' or '.join(names)} in '{folder}': run `make library` in a clone, or install ethoscade by "

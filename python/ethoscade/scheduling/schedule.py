@@ -7,13 +7,13 @@ carried out as it says or refused by name; its program is proved by the checker 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from numbers import Rational, Real
 
 from .. import _core
 from ..errors import ConfigError
 from ..util.arguments import shown
+from ..util.progress import Tick
 from .decisions import AxisName as AxisName
 from .decisions import Backwards as Backwards
 from .decisions import Bands as Bands
@@ -40,9 +40,7 @@ EPSILON = Fraction(1, 64)
 search is repeated more finely."""
 
 
-def search(
-    problem: Problem, epsilon: float | Fraction = EPSILON, tick: Callable[[], object] | None = None
-) -> _core.Frontier:
+def search(problem: Problem, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
     Whenever a front is thinned, which happens once for each Part, a point is left out only where a leaner one that
@@ -55,7 +53,7 @@ def search(
 
 
 def budget_search(
-    problem: Problem, epsilon: float | Fraction = EPSILON, tick: Callable[[], object] | None = None
+    problem: Problem, epsilon: float | Fraction = EPSILON, tick: Tick | None = None
 ) -> _core.BudgetSearch:
     """All Plans of a problem, enumerated as `search` does, ready to be asked of budgets. `tick` as there."""
     return _core.BudgetSearch(problem.core, resolution=_told_resolution(epsilon), tick=tick)
@@ -99,7 +97,7 @@ def prove(problem: Problem, schedule: Schedule) -> None:
     _core.check_plans(problem.core, *_decisions(problem, schedule))
 
 
-def arrange(problem: Problem, what: Schedule | Proposal, tick: Callable[[], object] | None = None) -> Arrangement:
+def arrange(problem: Problem, what: Schedule | Proposal, tick: Tick | None = None) -> Arrangement:
     """The program of a schedule or of a Proposal, and where its buffers lie: what was promised is what comes back.
 
     A Proposal that the search found for this very `problem` has both in hand. Everything else is interleaved and

@@ -10,6 +10,7 @@ pub mod accelerator;
 pub mod arithmetic;
 mod context;
 mod conv;
+pub mod dataflow;
 pub mod decode;
 pub mod disassemble;
 pub mod dma;

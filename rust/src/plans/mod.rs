@@ -43,8 +43,9 @@ pub fn enumerate(
     let mut crowd = FrontBuilder::default();
     let mut ways = Ways::new(graph, copies, costs);
     let settled = Settled::new(graph);
-    for last in graph.parts.ids() {
+    for (number, last) in graph.parts.ids().enumerate() {
         interrupt::ask();
+        interrupt::reach(number as u64, graph.parts.len() as u64);
         let mut found = vec![alone(graph, last, &settled, &mut ways, &mut table)];
         let mut known = [Known::default(), Known::default()];
         let single: Vec<&Candidate> = found[0].iter().collect();

@@ -36,6 +36,7 @@ use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::peak_bytes;
 use crate::stripe::Tiling;
 use crate::util::hashing::Table;
+use crate::util::interrupt;
 #[cfg(test)]
 use crate::util::pareto::Point;
 use crate::util::pareto::{is_front, keep_front, Epsilon};
@@ -90,8 +91,9 @@ pub fn search(graph: &CascaderGraph, options: &Options) -> Result<Frontier, Sear
 /// As [`search`].
 pub fn search_placing(graph: &CascaderGraph, options: &Options, place: &mut Placer) -> Result<Frontier, SearchError> {
     let costs = &mut Costs::default();
-    let (enumerated, placements) = Enumerated::new(graph, options, costs, place)?;
-    let frontier = enumerated.frontier(graph, costs, place)?;
+    let (enumerated, placements) = interrupt::portion(0, 7, 10, || Enumerated::new(graph, options, costs, place))?;
+    let frontier = interrupt::portion(7, 10, 10, || enumerated.frontier(graph, costs, place))?;
+    interrupt::reach(1, 1);
     Ok(Frontier { placements: placements + frontier.placements, ..frontier })
 }
 
@@ -133,9 +135,12 @@ impl Enumerated {
         let bytes = if is_one { placement.bytes() } else { peak_bytes(&program) };
         let whole = (bytes, costs.program(graph, &program, &placement));
         let rows = &mut RowTable::default();
-        let mut searches = vec![Choices::new(graph, options, bytes, costs, rows)];
+        // The finer search, where there is one, takes longer.
+        let coarse = interrupt::portion(0, 1, 3, || Choices::new(graph, options, bytes, costs, rows));
+        let mut searches = vec![coarse];
         if let Some(finer) = options.refined(searches[0].plans_considered) {
-            searches.push(Choices::new(graph, &finer, bytes, costs, rows));
+            let finer = interrupt::portion(1, 3, 3, || Choices::new(graph, &finer, bytes, costs, rows));
+            searches.push(finer);
         }
         Ok((Enumerated { whole, searches }, 1))
     }
@@ -179,8 +184,11 @@ impl Enumerated {
             place(program, moves)
         };
         let (mut found, mut stopped): (Vec<Found>, Stop) = (Vec::new(), self.told().stopped);
-        for search in &self.searches {
-            let (more, is_cut) = placed(graph, search.chosen.clone(), &search.options, costs, place)?;
+        let count = self.searches.len() as u64;
+        for (number, search) in (0..).zip(&self.searches) {
+            let (more, is_cut) = interrupt::portion(number, number + 1, count, || {
+                placed(graph, search.chosen.clone(), &search.options, costs, place)
+            })?;
             // Of two that are alike the finer search's stays, and why it stopped is what counts.
             found.splice(0..0, more);
             stopped = if is_cut { Stop::Work } else { self.told().stopped };
@@ -222,8 +230,12 @@ impl Choices {
             found.chosen[index].limits.extend(limit);
         };
         let mut tables = Vec::new();
-        for &copies in &options.copies {
-            let table = enumerate(graph, options, copies, limit_bytes, costs, rows);
+        // Combining the views' Plans comes after them.
+        let steps = options.copies.len() as u64 + 1;
+        for (number, &copies) in (0..).zip(&options.copies) {
+            let table = interrupt::portion(number, number + 1, steps, || {
+                enumerate(graph, options, copies, limit_bytes, costs, rows)
+            });
             found.plans_considered += table.considered;
             if let Some(taken) = table.crowded {
                 found.crowded = Some(found.crowded.map_or(taken, |coarsest| coarsest.max(taken)));

@@ -116,11 +116,15 @@ pub fn placed(
     let mut effort = Effort::of(options);
     let known = AllPlaced::default();
     let mut placing = Placing { graph, chosen: &chosen, options, effort: &mut effort, costs, place, known };
+    interrupt::reach(1, 6);
     placing.in_rounds(waiting.clone())?;
+    interrupt::reach(3, 6);
     placing.leanest(waiting.clone())?;
+    interrupt::reach(4, 6);
     let mut known = placing.known;
     let front = known.take_front();
     let front = filled(graph, front, known.all(), common_cycles, options, &mut effort, costs)?;
+    interrupt::reach(5, 6);
     let worthy = promising(waiting, &front, options);
     let worthy = worthy.into_iter().map(|index| alternating(graph, &chosen[index].plans));
     let grounds = grounds(graph, worthy, options.placing.moves, &mut effort, costs, place)?;

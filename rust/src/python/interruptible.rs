@@ -1,7 +1,8 @@
 //! Work that may take long, run so that Python can stop it: by a signal, or by a callback that raises.
 //!
 //! The work has a thread of its own and knows nothing of Python. The caller's thread waits without the interpreter's lock
-//! and wakes at intervals to look. What it learns never reaches the work but as the wish to stop.
+//! and wakes at intervals to look. What it learns never reaches the work but as the wish to stop; how much of the work is
+//! done comes back.
 
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-use crate::util::interrupt::Interrupt;
+use crate::util::interrupt::{Interrupt, WHOLE};
 
 /// How often the caller looks whether the work is to stop.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -20,7 +21,8 @@ const STACK_BYTES: usize = 8 << 20;
 
 /// What `work` returns, which must ask its interrupt in every loop that may run for long.
 ///
-/// `tick` is called now and then, on the caller's thread; what it raises stops the work and is raised. So does what a
+/// `tick` is called now and then, on the caller's thread, with the part that is done if the work says so (0 to 1), else
+/// without an argument; what it raises stops the work and is raised. So does what a
 /// signal's handler raises, on the main thread.
 pub fn run<T: Send>(py: Python<'_>, tick: Option<&Py<PyAny>>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| wait(tick, work))
@@ -44,7 +46,7 @@ fn wait<T: Send>(tick: Option<&Py<PyAny>>, work: impl FnOnce() -> T + Send) -> P
         let mut raised = Ok(());
         while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(INTERVAL) {
             if raised.is_ok() {
-                raised = look(tick);
+                raised = look(tick, token.reached());
             }
             if raised.is_err() {
                 token.raise();
@@ -56,9 +58,12 @@ fn wait<T: Send>(tick: Option<&Py<PyAny>>, work: impl FnOnce() -> T + Send) -> P
     result.ok_or_else(|| PyKeyboardInterrupt::new_err(()))
 }
 
-fn look(tick: Option<&Py<PyAny>>) -> PyResult<()> {
+fn look(tick: Option<&Py<PyAny>>, reached: u64) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;
-        tick.map_or(Ok(()), |tick| tick.call0(py).map(|_| ()))
+        tick.map_or(Ok(()), |tick| match reached {
+            0 => tick.call0(py).map(drop),
+            parts => tick.call1(py, (parts as f64 / WHOLE as f64,)).map(drop),
+        })
     })
 }

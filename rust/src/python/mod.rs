@@ -1,11 +1,12 @@
 //! The only module that knows pyo3: converts problems in, solutions out, and maps every error.
 //!
-//! One file or folder per room (`simulator`, `streams`, `timing`, `usmp`, `weights`, `devices`, `cascader`), each with a `register` function;
+//! One file or folder per room (`simulator`, `dataflow`, `streams`, `timing`, `usmp`, `weights`, `devices`, `cascader`), each with a `register` function;
 //! `interruptible` runs what may take long, `pickling` names classes for `__reduce__`.
 
 use pyo3::prelude::*;
 
 mod cascader;
+mod dataflow;
 mod devices;
 mod interruptible;
 mod pickling;
@@ -19,6 +20,7 @@ mod weights;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     cascader::register(module)?;
+    dataflow::register(module)?;
     devices::register(module)?;
     simulator::register(module)?;
     streams::register(module)?;

@@ -4,19 +4,25 @@
 //! wants the work stopped, asking changes nothing: no result depends on it. Where somebody does, the stack unwinds to
 //! [`Interrupt::run`], as the searches have no use for an answer "stopped" in the type of every function. Whatever they
 //! own is dropped on the way; what they were lent stays half done, so only work that is then thrown away may ask.
+//!
+//! The token also carries the other way how much of the work is done: a loop that knows says [`reach`], and what runs a
+//! piece of something larger is told so by [`portion`]. Nobody's result depends on that either.
 //! Owns the token. Knows nothing of who stops whom, and why.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-#[cfg(test)]
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 thread_local! {
     /// What work on this thread asks.
     static CURRENT: RefCell<Option<Interrupt>> = const { RefCell::new(None) };
+    /// Which part of the token's work is done on this thread now: from, to, in parts of `WHOLE`.
+    static SPAN: Cell<(u64, u64)> = const { Cell::new((0, WHOLE)) };
 }
+
+/// So many parts are all of a piece of work.
+pub const WHOLE: u64 = 1_000_000;
 
 /// Says whether work is to stop. Clones are the same token.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +31,8 @@ pub struct Interrupt(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     raised: AtomicBool,
+    /// How many parts of `WHOLE` are done, as far as anybody said.
+    reached: AtomicU64,
     /// How often work asked.
     #[cfg(test)]
     asked: AtomicU64,
@@ -57,12 +65,18 @@ impl Interrupt {
         self.0.raised.store(true, Ordering::Relaxed);
     }
 
+    /// How many parts of [`WHOLE`] of its work are done, as far as that is known; it never becomes less.
+    pub fn reached(&self) -> u64 {
+        self.0.reached.load(Ordering::Relaxed)
+    }
+
     /// What `work` returns, None if it was stopped. On this thread it asks this token meanwhile.
     ///
     /// # Panics
     /// Whenever `work` does.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let _restored = Restored(CURRENT.replace(Some(self.clone())));
+        let _span = Spanned(SPAN.replace((0, WHOLE)));
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => Some(result),
             Err(cause) if cause.is::<Stopped>() => None,
@@ -78,6 +92,31 @@ impl Drop for Restored {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
+}
+
+/// Brings back the span that was worked on before.
+struct Spanned((u64, u64));
+
+impl Drop for Spanned {
+    fn drop(&mut self) {
+        SPAN.set(self.0);
+    }
+}
+
+/// Says that `done` of `of` equal steps of the work on this thread are done, of the portion of it that runs now.
+pub fn reach(done: u64, of: u64) {
+    let (begin, end) = SPAN.get();
+    let parts = begin + (end - begin) * done.min(of) / of.max(1);
+    CURRENT.with_borrow(|current| current.as_ref().map(|token| token.0.reached.fetch_max(parts, Ordering::Relaxed)));
+}
+
+/// What `work` returns, which is the steps from `begin` to `end` of `of` equal ones.
+pub fn portion<T>(begin: u64, end: u64, of: u64, work: impl FnOnce() -> T) -> T {
+    let (from, to) = SPAN.get();
+    let at = |step: u64| from + (to - from) * step / of;
+    let _span = Spanned(SPAN.replace((at(begin), at(end))));
+    reach(0, 1);
+    work()
 }
 
 /// Ends the work on this thread if somebody wants that. Takes a few nanoseconds otherwise.
@@ -195,6 +234,51 @@ mod tests {
         assert_eq!(token.run(ask), None);
         assert_eq!(stopped_at(3, || (0..3).for_each(|_| ask())), None);
         assert_eq!(stopped_at(4, || (0..3).for_each(|_| ask())), Some(()));
+    }
+
+    #[test]
+    fn what_is_done_never_becomes_less_and_pieces_count_as_pieces() {
+        let token = Interrupt::default();
+        let seen = token.run(|| {
+            let read = || Interrupt::current().reached();
+            let mut seen = vec![read()];
+            portion(0, 1, 4, || {
+                reach(1, 2);
+                seen.push(read());
+                portion(1, 2, 2, || reach(1, 2));
+                seen.push(read());
+            });
+            reach(1, 10);
+            seen.push(read());
+            portion(2, 4, 4, || seen.push(read()));
+            // Other work has its own count.
+            Interrupt::default().run(|| reach(9, 10));
+            seen.push(read());
+            reach(5, 3);
+            seen.push(read());
+            seen
+        });
+        assert_eq!(seen, Some(vec![0, 125_000, 187_500, 187_500, 500_000, 500_000, WHOLE]));
+        assert_eq!(SPAN.get(), (0, WHOLE));
+        reach(1, 1);
+    }
+
+    #[test]
+    fn searches_say_how_much_they_have_done() {
+        let graph = mobilenet_v1();
+        let token = Interrupt::default();
+        assert!(token.run(|| search(&graph, &Options::default()).is_ok()) == Some(true));
+        assert_eq!(token.reached(), WHOLE);
+        // Not only at its end: wherever it is stopped, there is less.
+        let count = asks(|| drop(search(&graph, &Options::default())));
+        let at = |turn: u64| {
+            let token = Interrupt::default();
+            token.0.last.store(turn, Ordering::Relaxed);
+            token.run(|| drop(search(&graph, &Options::default())));
+            token.reached()
+        };
+        let seen: Vec<u64> = (1..8).map(|eighth| at(count * eighth / 8)).collect();
+        assert!(seen.is_sorted() && 0 < seen[0] && seen[0] < seen[6] && seen[6] < WHOLE, "{seen:?}");
     }
 
     #[test]

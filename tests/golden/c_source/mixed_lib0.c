@@ -213,34 +213,41 @@ static int32_t tvmgen_mixed_end(struct tvmgen_mixed_job* job, int32_t status)
   return status;
 }
 
-static int32_t tvmgen_mixed_execute(struct tvmgen_mixed_job* job)
+static int32_t tvmgen_mixed_invoke(struct tvmgen_mixed_job* job, const struct tvmgen_mixed_call* call)
 {
+  tvmgen_mixed_set_bases(job, call->regions);
+  return ethosu_invoke_v3(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
+                          3, job->user_arg) == 0 ? TVMGEN_MIXED_OK : TVMGEN_MIXED_NPU_FAILED;
+}
+
+static int32_t tvmgen_mixed_one(struct tvmgen_mixed_job* job)
+{
+  const struct tvmgen_mixed_call* call = &tvmgen_mixed_calls[job->call];
   int32_t status = TVMGEN_MIXED_OK;
 
-  for (; job->call < TVMGEN_MIXED_CALLS && status == TVMGEN_MIXED_OK; ++job->call) {
-    const struct tvmgen_mixed_call* call = &tvmgen_mixed_calls[job->call];
-
-    ETHOSCADE_BEFORE_CALL("mixed", job->call);
-    if (call->cpu != NULL) {
-      call->cpu(job->arena);
-    } else {
-      tvmgen_mixed_set_bases(job, call->regions);
-      if (ethosu_invoke_v3(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
-                           3, job->user_arg) != 0) {
-        status = TVMGEN_MIXED_NPU_FAILED;
-      }
-    }
-    ETHOSCADE_AFTER_CALL("mixed", job->call, status);
+  ETHOSCADE_BEFORE_CALL("mixed", job->call);
+  if (call->cpu != NULL) {
+    call->cpu(job->arena);
+  } else {
+    status = tvmgen_mixed_invoke(job, call);
   }
+  ETHOSCADE_AFTER_CALL("mixed", job->call, status);
+  ++job->call;
   return status;
 }
 
 int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs, struct tvmgen_mixed_outputs* outputs, struct tvmgen_mixed_devices* devices)
 {
   struct tvmgen_mixed_job job;
-  const int32_t status = tvmgen_mixed_begin(&job, inputs, outputs, devices);
+  int32_t status = tvmgen_mixed_begin(&job, inputs, outputs, devices);
 
-  return status == TVMGEN_MIXED_OK ? tvmgen_mixed_end(&job, tvmgen_mixed_execute(&job)) : status;
+  if (status != TVMGEN_MIXED_OK) {
+    return status;
+  }
+  while (status == TVMGEN_MIXED_OK && job.call < TVMGEN_MIXED_CALLS) {
+    status = tvmgen_mixed_one(&job);
+  }
+  return tvmgen_mixed_end(&job, status);
 }
 
 #if ETHOSCADE_ETHOSU_ASYNC

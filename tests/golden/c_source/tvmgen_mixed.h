@@ -91,13 +91,14 @@ struct tvmgen_mixed_devices {
 
 /* What a run returns; errors are negative.
  *    0  OK               done
- *    1  RUNNING          an asynchronous run goes on
+ *    1  RUNNING          a run that was begun goes on
  *   -1  POINTER_MISSING  a pointer is NULL
  *   -2  NO_DRIVER        no NPU driver could be reserved
  *   -3  NPU_FAILED       the NPU driver refused the program or reported an error
  *   -4  MISALIGNED       memory does not begin with a cache line
  *   -5  TOO_SMALL        memory is smaller than the network needs
- *   -6  WRONG_NPU        the NPU is not the one that the network was compiled for */
+ *   -6  WRONG_NPU        the NPU is not the one that the network was compiled for
+ *   -7  KERNEL_FAILED    a library's function for an operator on the CPU reported an error */
 enum tvmgen_mixed_status {
   TVMGEN_MIXED_OK = 0,
   TVMGEN_MIXED_RUNNING = 1,
@@ -106,7 +107,8 @@ enum tvmgen_mixed_status {
   TVMGEN_MIXED_NPU_FAILED = -3,
   TVMGEN_MIXED_MISALIGNED = -4,
   TVMGEN_MIXED_TOO_SMALL = -5,
-  TVMGEN_MIXED_WRONG_NPU = -6
+  TVMGEN_MIXED_WRONG_NPU = -6,
+  TVMGEN_MIXED_KERNEL_FAILED = -7
 };
 
 /* The name of a status, such as "TOO_SMALL"; "UNKNOWN" for other numbers. */

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..artifact import NpuCall
 from ..layout import distinct_payloads
-from . import driver, header, identity, memory, state, status
+from . import driver, graph, header, identity, memory, state, status
 from .data import words
 from .module import Module
 from .regions import used
@@ -42,9 +42,13 @@ def text(module: Module) -> str:
         _prepare(module),
     ]
     if module.has_npu:
-        parts += [driver.reserve(module), _bases(module), _begin_and_end(module), _run(module), _asynchronous(module)]
+        parts += [driver.reserve(module), _bases(module), _begin_and_end(module), _one(module), _run(module)]
+        parts.append(_asynchronous(module))
     else:
         parts.append(_run_on_cpu(module))
+    if module.options.has_graph:
+        parts += [] if module.has_npu else [_begin_and_end(module), _one(module)]
+        parts.append(graph.steps(module, header.run_parameters(module), header.run_parameters(module, named=False)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -57,7 +61,7 @@ def _externals(module: Module) -> str:
         size = f"{module.macro}_WEIGHTS_CONSTANT_POOL_SIZE / 4"
         lines.append(f"extern const uint32_t {module.weights_symbol}[{size}];")
     lines += [f"extern const uint32_t {name}[{words(value)}];" for name, value in module.cpu_constants().items()]
-    lines += [f"void {module.prefix}_cpu_{number}(uint8_t* arena);" for number in module.cpu_bodies]
+    lines += [f"{module.cpu_returns} {module.prefix}_cpu_{number}(uint8_t* arena);" for number in module.cpu_bodies]
     return "\n".join(lines)
 
 
@@ -69,7 +73,7 @@ def _table(module: Module) -> str:
     size = f"{module.macro}_CALLS"
     if not module.has_npu:
         functions = ",\n".join(f"  {prefix}_cpu_{number}" for number in module.cpu_bodies)
-        return f"static void (*const {prefix}_calls[{size}])(uint8_t* arena) = {{\n{functions}\n}};"
+        return f"static {module.cpu_returns} (*const {prefix}_calls[{size}])(uint8_t* arena) = {{\n{functions}\n}};"
     payloads = {payload: number for number, payload in enumerate(distinct_payloads(artifact))}
     rows = []
     for number, call in enumerate(artifact.calls):
@@ -86,7 +90,7 @@ struct {prefix}_call {{
   const uint32_t* payload;
   int payload_size;
   uint32_t regions;
-  void (*cpu)(uint8_t* arena);
+  {module.cpu_returns} (*cpu)(uint8_t* arena);
 }};
 
 static const struct {prefix}_call {prefix}_calls[{size}] = {{
@@ -185,23 +189,30 @@ def _run_on_cpu(module: Module) -> str:
     prefix, macro, ok = module.prefix, module.macro, f"{module.macro}_{status.OK.name}"
     arguments = ", ".join(header.run_parameters(module, named=False))
     arena = memory.arena_expression(module)
-    calls = ""
+    calls, result = "", ok
     if module.artifact.calls:
+        called, result = _called(module, f"{prefix}_calls[call]({arena})")
+        failed = f"    if (status != {ok}) {{\n      return status;\n    }}\n" if module.cpu_statuses else ""
         calls = f"""  for (call = 0; call < {macro}_CALLS; ++call) {{
     ETHOSCADE_BEFORE_CALL("{module.name}", call);
-    {prefix}_calls[call]({arena});
-    ETHOSCADE_AFTER_CALL("{module.name}", call, {ok});
-  }}
+    {called};
+    ETHOSCADE_AFTER_CALL("{module.name}", call, {result});
+{failed}  }}
 """
     return f"""int32_t {prefix}_run({", ".join(header.run_parameters(module)) or "void"})
 {{
-  const int32_t status = {prefix}_prepare({arguments});
+  {"" if module.cpu_statuses else "const "}int32_t status = {prefix}_prepare({arguments});
 {"  uint32_t call;" + chr(10) if calls else ""}
   if (status != {ok}) {{
     return status;
   }}
 {calls}{_finish(module, "outputs->", _memory_argument(module), arena)}  return {ok};
 }}"""
+
+
+def _called(module: Module, call: str) -> tuple[str, str]:
+    """The statement that calls an operator's function, and the expression of its status."""
+    return (f"status = {call}", "status") if module.cpu_statuses else (call, f"{module.macro}_{status.OK.name}")
 
 
 # --- runs with one --------------------------------------------------------------------------------------
@@ -236,6 +247,8 @@ def _begin_and_end(module: Module) -> str:
     arguments = ", ".join(p for p in header.run_parameters(module, named=False) if p != "devices")
     kept = "    job->workspace_pools = workspace_pools;\n" if module.has_pools else ""
     kept += "" if module.options.workspace_io else "    job->outputs = *outputs;\n"
+    kept += f"    status = {prefix}_reserve(job, devices);\n" if module.has_npu else ""
+    released = f"  {prefix}_release(job);\n" if module.has_npu else ""
     finish = _finish(module, "job->outputs.", "job->workspace_pools" if module.has_pools else "", "job->arena")
     ending = f"  if (status == {ok}) {{\n{_indented(finish)}  }}\n" if finish else ""
     return f"""static int32_t {prefix}_begin({parameters})
@@ -245,49 +258,71 @@ def _begin_and_end(module: Module) -> str:
   if (status == {ok}) {{
     job->arena = {memory.arena_expression(module)};
     job->call = 0;
-{kept}    status = {prefix}_reserve(job, devices);
-  }}
+{kept}  }}
   return status;
 }}
 
 static int32_t {prefix}_end(struct {prefix}_job* job, int32_t status)
 {{
-  {prefix}_release(job);
-{ending}  return status;
+{released}{ending}  return status;
+}}"""
+
+
+def _one(module: Module) -> str:
+    """The function that does the next call of a run."""
+    prefix, macro, ok = module.prefix, module.macro, f"{module.macro}_{status.OK.name}"
+    if not module.artifact.calls:
+        return ""
+    if not module.has_npu:
+        called, result = _called(module, f"{prefix}_calls[job->call](job->arena)")
+        declared = "  int32_t status;\n\n" if module.cpu_statuses else ""
+        return f"""static int32_t {prefix}_one(struct {prefix}_job* job)
+{{
+{declared}  ETHOSCADE_BEFORE_CALL("{module.name}", job->call);
+  {called};
+  ETHOSCADE_AFTER_CALL("{module.name}", job->call, {result});
+  ++job->call;
+  return {result};
+}}"""
+    return f"""static int32_t {prefix}_invoke(struct {prefix}_job* job, const struct {prefix}_call* call)
+{{
+  {prefix}_set_bases(job, call->regions);
+  return ethosu_invoke_v3(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
+                          {_REGIONS}, job->user_arg) == 0 ? {ok} : {macro}_{status.NPU_FAILED.name};
+}}
+
+static int32_t {prefix}_one(struct {prefix}_job* job)
+{{
+  const struct {prefix}_call* call = &{prefix}_calls[job->call];
+  int32_t status = {ok};
+
+  ETHOSCADE_BEFORE_CALL("{module.name}", job->call);
+  if (call->cpu != NULL) {{
+    {_called(module, "call->cpu(job->arena)")[0]};
+  }} else {{
+    status = {prefix}_invoke(job, call);
+  }}
+  ETHOSCADE_AFTER_CALL("{module.name}", job->call, status);
+  ++job->call;
+  return status;
 }}"""
 
 
 def _run(module: Module) -> str:
     prefix, macro, ok = module.prefix, module.macro, f"{module.macro}_{status.OK.name}"
     arguments = ", ".join(["&job", *header.run_parameters(module, named=False)])
-    return f"""static int32_t {prefix}_execute(struct {prefix}_job* job)
-{{
-  int32_t status = {ok};
-
-  for (; job->call < {macro}_CALLS && status == {ok}; ++job->call) {{
-    const struct {prefix}_call* call = &{prefix}_calls[job->call];
-
-    ETHOSCADE_BEFORE_CALL("{module.name}", job->call);
-    if (call->cpu != NULL) {{
-      call->cpu(job->arena);
-    }} else {{
-      {prefix}_set_bases(job, call->regions);
-      if (ethosu_invoke_v3(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
-                           {_REGIONS}, job->user_arg) != 0) {{
-        status = {macro}_{status.NPU_FAILED.name};
-      }}
-    }}
-    ETHOSCADE_AFTER_CALL("{module.name}", job->call, status);
-  }}
-  return status;
-}}
-
-int32_t {prefix}_run({", ".join(header.run_parameters(module))})
+    return f"""int32_t {prefix}_run({", ".join(header.run_parameters(module))})
 {{
   struct {prefix}_job job;
-  const int32_t status = {prefix}_begin({arguments});
+  int32_t status = {prefix}_begin({arguments});
 
-  return status == {ok} ? {prefix}_end(&job, {prefix}_execute(&job)) : status;
+  if (status != {ok}) {{
+    return status;
+  }}
+  while (status == {ok} && job.call < {macro}_CALLS) {{
+    status = {prefix}_one(&job);
+  }}
+  return {prefix}_end(&job, status);
 }}"""
 
 
@@ -298,6 +333,12 @@ def _asynchronous(module: Module) -> str:
     )
     arguments = ", ".join(header.run_parameters(module, named=False))
     parameters = ", ".join([f"struct {prefix}_job* job", *header.run_parameters(module)])
+    called, result = _called(module, "call->cpu(job->arena)")
+    on_cpu = [f"{called};", f'ETHOSCADE_AFTER_CALL("{module.name}", job->call, {result});']
+    if module.cpu_statuses:
+        on_cpu = [f"const int32_t {on_cpu[0]}\n", *on_cpu[1:], f"if (status != {ok}) {{"]
+        on_cpu += [f"  return {prefix}_end(job, status);", "}"]
+    told = "".join(f"      {line}\n" for line in on_cpu)
     return f"""#if ETHOSCADE_ETHOSU_ASYNC
 /* Calls until the NPU is at work or all is done. */
 static int32_t {prefix}_go_on(struct {prefix}_job* job)
@@ -307,9 +348,7 @@ static int32_t {prefix}_go_on(struct {prefix}_job* job)
 
     ETHOSCADE_BEFORE_CALL("{module.name}", job->call);
     if (call->cpu != NULL) {{
-      call->cpu(job->arena);
-      ETHOSCADE_AFTER_CALL("{module.name}", job->call, {ok});
-      continue;
+{told}      continue;
     }}
     {prefix}_set_bases(job, call->regions);
     if (ethosu_invoke_async(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,

@@ -5,7 +5,7 @@ Owns the order and the words of the header; what is said of memory, statuses and
 
 from __future__ import annotations
 
-from . import driver, identity, memory, state, status
+from . import driver, graph, identity, memory, state, status
 from .module import Module
 from .names import comment
 
@@ -21,6 +21,7 @@ def text(module: Module) -> str:
     plain = _paragraphs(
         identity.macros(module), *(_tensor_macros(module, index) for index in _ends(module)), _calls(module),
         memory.macros(module), driver.ASYNC_DEFAULT if module.has_npu else "",
+        graph.macros(module) if module.options.has_graph else "",
     )  # fmt: skip
     declared = _paragraphs(
         f"/* Input tensor pointers. */\n{_struct(module, 'inputs', module.inputs)}",
@@ -31,7 +32,9 @@ def text(module: Module) -> str:
         _run(module),
         _maps(module),
         state.declaration(module.prefix, memory_parameter(module)) if module.has_state else "",
+        _job(module),
         _async(module),
+        graph.declarations(module, run_parameters(module)) if module.options.has_graph else "",
         _call_name(module),
         memory.own_arena(module),
     )
@@ -155,27 +158,30 @@ struct {prefix}_inputs {prefix}_map_inputs({parameter});
 struct {prefix}_outputs {prefix}_map_outputs({parameter});"""
 
 
+def _job(module: Module) -> str:
+    if not module.has_npu and not module.options.has_graph:
+        return ""
+    prefix = module.prefix
+    outputs = "" if module.options.workspace_io else f"  struct {prefix}_outputs outputs;\n"
+    pools = f"  struct {prefix}_workspace_pools* workspace_pools;\n" if module.has_pools else ""
+    declared = "struct ethosu_driver;\n" if module.has_npu else ""
+    driver_of = "  struct ethosu_driver* driver;\n  void* user_arg;\n" if module.has_npu else ""
+    bases = "  uint64_t base_addr[3];\n  size_t base_addr_size[3];\n" if module.has_npu else ""
+    reserved = "  int32_t is_reserved;\n" if module.has_npu else ""
+    return f"""/* A run on its way; what is in it is the sources' business. */
+{declared}struct {prefix}_job {{
+{driver_of}{outputs}{pools}  uint8_t* arena;
+{bases}  uint32_t call;
+{reserved}}};"""
+
+
 def _async(module: Module) -> str:
     if not module.has_npu:
         return ""
     prefix = module.prefix
     begun = f"int32_t {prefix}_run_async("
     parameters = (",\n" + " " * len(begun)).join((f"struct {prefix}_job* job", *run_parameters(module)))
-    outputs = "" if module.options.workspace_io else f"  struct {prefix}_outputs outputs;\n"
-    pools = f"  struct {prefix}_workspace_pools* workspace_pools;\n" if module.has_pools else ""
-    return f"""/* A run on its way; what is in it is the sources' business. */
-struct ethosu_driver;
-struct {prefix}_job {{
-  struct ethosu_driver* driver;
-  void* user_arg;
-{outputs}{pools}  uint8_t* arena;
-  uint64_t base_addr[3];
-  size_t base_addr_size[3];
-  uint32_t call;
-  int32_t is_reserved;
-}};
-
-#if ETHOSCADE_ETHOSU_ASYNC
+    return f"""#if ETHOSCADE_ETHOSU_ASYNC
 /* The same without waiting for the NPU: {prefix}_run_async begins, {prefix}_wait goes on, both until the NPU is at
  * work, and return RUNNING then. With `block` {prefix}_wait returns only when all is done. Job, tensors and memory must
  * stay where they are meanwhile. After any other status the run has ended. */

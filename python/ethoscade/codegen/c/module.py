@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ...errors import CodegenError
 from ...ir import Graph, Operator, Tensor
 from ..artifact import Artifact, CpuCall
-from ..c_kernels import Source, kernel_for
+from ..c_kernels import Source, written
 from ..layout import distinct_payloads, npu_calls, padded, verify
 from . import state
 from .names import module_identifier, tensor_identifiers
@@ -29,6 +29,7 @@ class Module:
     name: str
     tensor_names: dict[int, str]
     cpu_bodies: dict[int, str] = field(default_factory=dict)
+    cpu_statuses: dict[int, str] = field(default_factory=dict)
     kernel_files: dict[Source, None] = field(default_factory=dict)
     constants: dict[int, None] = field(default_factory=dict)
 
@@ -46,6 +47,11 @@ class Module:
     def has_npu(self) -> bool:
         """Whether the NPU is called at all."""
         return bool(npu_calls(self.artifact))
+
+    @property
+    def cpu_returns(self) -> str:
+        """What functions of operators on the CPU return: a status where one of them can fail, as a library's can."""
+        return "int32_t" if self.cpu_statuses else "void"
 
     @property
     def has_state(self) -> bool:
@@ -145,9 +151,11 @@ def make(artifact: Artifact, options: COptions) -> Module:
         if isinstance(call, CpuCall):
             operator = graph.operators[call.operator]
             _refuse_state(graph, operator)
-            written = kernel_for(graph, operator).write(graph, operator, module)
-            emitted = artifact.kernels.call(written, f"arena + {call.workspace_offset}")
+            made = written(graph, operator, module, artifact.kernels)
+            emitted = artifact.kernels.call(made, f"arena + {call.workspace_offset}")
             module.cpu_bodies[number] = emitted.text
+            if emitted.status:
+                module.cpu_statuses[number] = emitted.status
             module.kernel_files.update(dict.fromkeys(emitted.sources))
     for index in graph.outputs:
         if graph.tensors[index].is_constant:

@@ -6,7 +6,7 @@ import re
 
 from ..artifact import CpuCall
 from ..c_kernels import Source, kernel_text
-from . import identity
+from . import identity, status
 from .module import Module
 from .names import comment
 
@@ -19,12 +19,25 @@ def text(module: Module) -> str:
         call = module.artifact.calls[number]
         operator = module.artifact.graph.operators[call.operator] if isinstance(call, CpuCall) else None
         title = comment(f"{operator.kind} {operator.name}") if operator is not None else ""
-        lines = "\n".join(f"  {line}" for line in body.splitlines())
-        signature = f"void {module.prefix}_cpu_{number}(uint8_t* arena)"
+        lines = "\n".join(f"  {line}" if line else "" for line in (body + _ending(module, number)).splitlines())
+        lines = re.sub(rf"\b{status.TOO_SMALL.name}\b", f"{module.macro}_{status.TOO_SMALL.name}", lines)
+        signature = f"{module.cpu_returns} {module.prefix}_cpu_{number}(uint8_t* arena)"
         functions.append(f"{signature};\n\n/* {title} */\n{signature}\n{{\n{lines}\n}}")
     head = f"{identity.title(module, 'CPU operators')}\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>"
+    if module.cpu_statuses:
+        head += f'\n\n#include "{module.prefix}.h"'
     declarations = "\n".join(f"extern const uint32_t {module.constant(index)}[];" for index in module.constants)
     return "\n\n".join(part for part in (head, declarations, *texts, *functions) if part) + "\n"
+
+
+def _ending(module: Module, number: int) -> str:
+    """The last line of a function that returns a status."""
+    if not module.cpu_statuses:
+        return ""
+    ok, failed = (f"{module.macro}_{s.name}" for s in (status.OK, status.KERNEL_FAILED))
+    if number not in module.cpu_statuses:
+        return f"\nreturn {ok};"
+    return f"return {module.cpu_statuses[number]} ? {ok} : {failed};"
 
 
 def _once(source: Source) -> str:

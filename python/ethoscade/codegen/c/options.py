@@ -19,6 +19,9 @@ WORKSPACES = ("internal", "pools")
 WEIGHTS = ("auto", "array", "incbin", "pool")
 """How weights come: as a C array, from a .bin file by an assembler file, from the caller; "auto" by their size."""
 
+EXECUTORS = ("aot", "graph")
+"""What else than the whole run there is: nothing, or a run call by call, by the graph that TVM's executor reads."""
+
 INCBIN_ABOVE_BYTES = 256 * 1024
 """Of more weights than these "auto" makes a .bin file: as C text they take a compiler seconds."""
 
@@ -32,7 +35,8 @@ class COptions:
     `module_name` is the `<mod>` of all names, None for the model's name in lower case. With `workspace` "pools" the
     caller hands the memory to every run, with `workspace_io` a run takes its inputs and leaves its outputs where
     `tvmgen_<mod>_map_inputs` and `_map_outputs` say. `weights` "pool" wants the caller's weights in the pools, too.
-    `shares_arena` names an arena that several networks have in common, which another file defines.
+    `shares_arena` names an arena that several networks have in common, which another file defines. With `executor`
+    "graph" there is a run call by call besides, and its graph as JSON.
     """
 
     module_name: str | None = None
@@ -40,6 +44,7 @@ class COptions:
     workspace_io: bool = False
     weights: str = "auto"
     shares_arena: bool = False
+    executor: str = "aot"
 
     def __post_init__(self) -> None:
         if self.module_name is not None and not _MODULE_NAME.fullmatch(self.module_name):
@@ -50,6 +55,7 @@ class COptions:
         for what, value, known in (
             ("workspace", self.workspace, WORKSPACES),
             ("weights", self.weights, WEIGHTS),
+            ("executor", self.executor, EXECUTORS),
         ):
             if value not in known:
                 raise ConfigError(f"{what} is {shown(value)}; choose {', '.join(known[:-1])} or {known[-1]}")
@@ -60,6 +66,11 @@ class COptions:
     def has_pools(self) -> bool:
         """Whether the caller brings the memory of each run."""
         return self.workspace == "pools"
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether a run can go call by call."""
+        return self.executor == "graph"
 
     def weights_of(self, size_bytes: int) -> str:
         """How so many bytes of weights come: "array", "incbin" or "pool"."""

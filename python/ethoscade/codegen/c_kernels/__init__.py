@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from ...errors import UnsupportedOperatorError
 from ...ir import Graph, Operator
 from ...operators import OPERATORS
+from . import chosen, cmsis_nn
 from .batch_matmul import BATCH_MATMUL
 from .binary import ARITHMETIC, DIVISION, EXTREMES, WORDS
-from .chosen import OURS, KernelTable, read
+from .chosen import OURS, KernelTable
 from .copy import COPY
 from .detection import DETECTION
 from .functions16 import CURVE, SAMPLES
@@ -35,7 +37,7 @@ from .weighted import DENSE, WINDOWED
 
 __all__ = [
     "KERNELS", "OURS", "CKernel", "Call", "KernelTable", "Operands", "Source", "constant_bytes", "kernel_for",
-    "kernel_text", "read", "workspaces",
+    "kernel_text", "read", "workspaces", "written",
 ]  # fmt: skip
 
 _ALL: tuple[CKernel, ...] = (
@@ -77,20 +79,36 @@ def constant_bytes(graph: Graph) -> int:
     return sum(graph.tensors[t].size_bytes for t in read.tensors if graph.tensors[t].is_constant)
 
 
+def written(graph: Graph, operator: Operator, operands: Operands, table: KernelTable) -> Call:
+    """An operator's call: of the table's library where that takes it, else of our kernel.
+
+    Raises `UnsupportedOperatorError` for one that no kernel takes.
+    """
+    found = None if table.library is None else cmsis_nn.write(graph, operator, operands, table.library)
+    return kernel_for(graph, operator).write(graph, operator, operands) if found is None else found
+
+
 def workspaces(graph: Graph, operators: Iterable[int], table: KernelTable) -> dict[int, int]:
     """Bytes that kernels and a table's functions work in, by operator; where it is none, or no kernel, left out."""
     found: dict[int, int] = {}
     for index in operators:
         operator = graph.operators[index]
-        if not table.chosen and operator.kind not in CUSTOM:
+        if table == OURS and operator.kind not in CUSTOM:
             continue
         try:
-            written = kernel_for(graph, operator).write(graph, operator, _Noted())
+            call = written(graph, operator, _Noted(), table)
         except UnsupportedOperatorError:
             continue
-        if size := table.workspace_bytes(written):
+        if size := table.workspace_bytes(call):
             found[index] = size
     return found
+
+
+def read(kernels: str | os.PathLike[str], cmsis_nn_folder: str | os.PathLike[str] | None = None) -> KernelTable:
+    """The table of a file, or of CMSIS-NN. Raises `ConfigError` for what makes no sense."""
+    if isinstance(kernels, str) and cmsis_nn.is_meant(kernels):
+        return KernelTable(library=cmsis_nn.read(kernels, cmsis_nn_folder))
+    return chosen.read(kernels)
 
 
 def kernel_for(graph: Graph, operator: Operator) -> CKernel:

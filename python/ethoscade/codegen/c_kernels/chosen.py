@@ -20,6 +20,7 @@ from ...errors import ConfigError
 from ...util.files import read_whole
 from ...util.frozen import FrozenMap
 from ..c.names import identifier
+from .cmsis_nn import CmsisNn
 from .kernel import Call
 
 _MOST_BYTES = 1 << 20
@@ -40,12 +41,13 @@ class Chosen:
 
 @dataclass(frozen=True)
 class KernelTable:
-    """Functions of the user's by those of ours that they replace."""
+    """Functions of the user's by those of ours that they replace, or a library that comes before ours."""
 
     chosen: Mapping[str, Chosen] = field(default_factory=lambda: FrozenMap({}))
+    library: CmsisNn | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return KernelTable, (FrozenMap(dict(self.chosen)),)
+        return KernelTable, (FrozenMap(dict(self.chosen)), self.library)
 
     def workspace_bytes(self, written: Call) -> int:
         """Bytes that a call works in beside its operands."""

@@ -34,13 +34,15 @@ class Operands(Protocol):
 class Call:
     """The C statements of one operator, the function that they call (none if empty), and what defines it, in order.
 
-    Of a function that works in `workspace_bytes` of the arena the last argument is the word WORKSPACE.
+    Of a function that works in `workspace_bytes` of the arena the last argument is the word WORKSPACE. Where functions
+    can fail, `status` is what tells that the last one did not, and TOO_SMALL in the text the status for lack of memory.
     """
 
     function: str
     text: str
     sources: tuple[Source, ...] = ()
     workspace_bytes: int = 0
+    status: str = ""
 
 
 def call(file: str, function: str, text: str, **words: str | DType) -> Call:

@@ -4,12 +4,12 @@
 //! would be one too many in its queue waits for the oldest one, and so does a transfer. OP_KERNEL_WAIT and OP_DMA_WAIT
 //! hold the command processor until few enough are left. Whatever is in flight when a command starts may run at the
 //! same time, so both must not touch the same byte unless both only read it. Kernels are ordered with each other by
-//! BLOCKDEP alone: see `kernels`. [`ranges`] and `access` say which bytes, `jobs` which part of a kernel when,
+//! BLOCKDEP alone: see `kernels`. [`ranges`] and [`access`] say which bytes, `jobs` which part of a kernel when,
 //! and `inputs` watches the network's inputs.
 //!
 //! [`Rules`] holds every assumption about the hardware that is not certain.
 
-mod access;
+pub mod access;
 mod hazard;
 mod inputs;
 mod jobs;

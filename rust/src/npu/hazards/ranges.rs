@@ -45,6 +45,35 @@ impl Ranges {
         self.iter().map(|(start, end)| end - start).sum()
     }
 
+    /// Bytes that either set holds.
+    pub fn with(&self, other: &Ranges) -> Ranges {
+        if other.0.is_empty() {
+            return self.clone();
+        }
+        Ranges::union(self.iter().chain(other.iter()).collect())
+    }
+
+    /// Bytes that this set holds and the other does not.
+    pub fn without(&self, other: &Ranges) -> Ranges {
+        let (mut left, mut b) = (Vec::new(), 0);
+        for (mut start, end) in self.iter() {
+            while let Some(&cut) = other.0.get(b).filter(|cut| cut.0 < end) {
+                if start < cut.0 {
+                    left.push((start, cut.0));
+                }
+                start = start.max(cut.1);
+                if cut.1 >= end {
+                    break;
+                }
+                b += 1;
+            }
+            if start < end {
+                left.push((start, end));
+            }
+        }
+        Ranges::in_order(left)
+    }
+
     /// Bytes that both sets hold.
     pub fn intersection(&self, other: &Ranges) -> Ranges {
         let (mut a, mut b) = (0, 0);
@@ -165,6 +194,8 @@ mod tests {
             prop_assert!(x.0.windows(2).all(|w| w[0].1 < w[1].0));
             prop_assert_eq!(set(&x.intersection(&y)), set(&x).intersection(&set(&y)).copied().collect());
             prop_assert_eq!(x.bytes() as usize, set(&x).len());
+            prop_assert_eq!(set(&x.with(&y)), set(&x).union(&set(&y)).copied().collect());
+            prop_assert_eq!(set(&x.without(&y)), set(&x).difference(&set(&y)).copied().collect());
         }
 
         #[test]

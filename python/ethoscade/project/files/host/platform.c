@@ -55,6 +55,14 @@ static void put(const uint8_t* bytes, size_t count)
 
 const struct ethoscade_link_port platform_port = {get, put, ticks, 1000000000u};
 
+#ifdef NETWORK_STANDALONE
+/* The simulated NPU is in this process: nothing is in common with another one. */
+void platform_start(int argc, char** argv)
+{
+  (void)argc;
+  (void)argv;
+}
+#else
 void platform_start(int argc, char** argv)
 {
   struct stat found;
@@ -77,6 +85,7 @@ void platform_start(int argc, char** argv)
   }
   shared.scratch = MAILBOX_BYTES;
 }
+#endif
 
 struct platform_shared platform_shared(void)
 {

@@ -1,0 +1,2 @@
+/* Arm's CMSIS-NN, which the firmware brings. */
+#include "arm_nnfunctions.h"

@@ -1,0 +1,94 @@
+"""A frontier as the search found it: its points, its knee, and what the search looked at.
+
+Owns the type. Searches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from ..errors import ConfigError
+from ..scheduling.schedule import Proposal
+from ..util.arguments import checked
+
+
+def knee_of(points: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The knee (`Curve.knee`) of points (bytes, cycles), ascending in bytes; in integers, so that nothing rounds."""
+    (least, most_cycles), (most, fewest) = points[0], points[-1]
+    wide, high = most - least, most_cycles - fewest
+    return min(points, key=lambda point: ((point[0] - least) * high + (point[1] - fewest) * wide, point[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
+
+    `stop_reason` is "complete" where every front was kept as finely as was asked for, "width" where some were kept more
+    coarsely to bound the work, "work" where more programs were worth placing than the search places, and "budget" where
+    only the fastest within a budget was sought: the leanest of these may be above the floor. `epsilon` is
+    the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
+    at most this much slower, and losses of several add up. `core_clock_hz` is the target's; None on a described device.
+    """
+
+    points: tuple[tuple[int, int], ...]
+    uncascaded_bytes: int
+    uncascaded_cycles: int
+    plans: int
+    proposals_considered: int
+    seconds: float
+    stop_reason: str
+    epsilon: Fraction
+    proposals: tuple[Proposal, ...] = field(repr=False)
+    core_clock_hz: float | None = None
+
+    def __repr__(self) -> str:
+        (least, slowest), (most, fastest) = self.points[0], self.points[-1]
+        return (
+            f"<Curve of {len(self.points)}: {least:,} bytes, {slowest:,} cycles to {most:,} bytes, {fastest:,} cycles>"
+        )
+
+    def _repr_html_(self) -> str:
+        from ..page import notebook
+
+        return notebook.curve(self.points, self.knee, self.core_clock_hz)
+
+    @property
+    def floor_bytes(self) -> int:
+        """The least SRAM that the search found the network to run in."""
+        return self.points[0][0]
+
+    @property
+    def knee(self) -> tuple[int, int]:
+        """The (SRAM bytes, cycles) after which more SRAM buys few cycles: `optimise="balanced"` takes it.
+
+        With both axes scaled to 0..1, x from the least SRAM to that of the fastest point, y from the fewest cycles to
+        the most, it has the least x + y, and is the leaner of equals: the point furthest below the line from end to
+        end, as Satopää, Albrecht, Irwin and Raghavan define it ("Finding a 'Kneedle' in a Haystack", 2011).
+        """
+        return knee_of(self.points)
+
+    @checked()
+    def fastest_within(self, budget: int) -> tuple[int, int] | None:
+        """The fastest (SRAM bytes, cycles) that takes at most so many bytes; None below the floor."""
+        return next((point for point in reversed(self.points) if point[0] <= budget), None)
+
+    @property
+    def milliseconds(self) -> tuple[float, ...]:
+        """What each of `points` takes at the core clock. Raises `ConfigError` where the device has none."""
+        if self.core_clock_hz is None:
+            raise ConfigError("a device by description has no clock; its cycles are what there is")
+        return tuple(1000 * cycles / self.core_clock_hz if cycles else 0.0 for _, cycles in self.points)
+
+    @property
+    def summary(self) -> str:
+        """What was found, in a line of a log."""
+        return (
+            f"{len(self.points):,} points from {self.floor_bytes:,} bytes on, {self.plans:,} Plans and "
+            f"{self.proposals_considered:,} Proposals considered"
+        )
+
+    def without_programs(self) -> Curve:
+        """The same curve with Proposals that hold their decisions alone; their programs take megabytes."""
+        return replace(self, proposals=tuple(proposal.without_program() for proposal in self.proposals))

@@ -1,0 +1,46 @@
+"""Networks that the pages' examples take for given: small, quantised, in the working directory.
+
+A page names them in a comment above its first example. Random weights, the same ones every time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ethoscade.ir import Activation
+from ethoscade.testing import ModelBuilder
+
+
+def person(path: str = "person.tflite", channels: int = 24) -> None:
+    """A detector of people in small images: a stem, four separable convolutions, a mean."""
+    builder = ModelBuilder(name="person", seed=7)
+    x = builder.input((1, 48, 48, 4), name="image")
+    x = builder.conv2d(x, 16, 3, stride=2, activation=Activation.RELU6, name="stem")
+    for index, (made, stride) in enumerate([(channels, 1), (channels, 1), (2 * channels, 2), (2 * channels, 1)]):
+        x = builder.depthwise(x, 3, stride=stride, activation=Activation.RELU6, name=f"filter{index}")
+        x = builder.conv2d(x, made, 1, activation=Activation.RELU6, name=f"mix{index}")
+    builder.mean(x)
+    Path(path).write_bytes(builder.build())
+
+
+def words(path: str = "words.tflite") -> None:
+    """A spotter of words with a filter that is longer than the NPU's limit."""
+    builder = ModelBuilder(name="words", seed=3)
+    x = builder.input((1, 98, 1, 16), name="spectrum")
+    x = builder.conv2d(x, 16, (3, 1), activation=Activation.RELU, name="short")
+    x = builder.conv2d(x, 8, (80, 1), activation=Activation.RELU, name="long")
+    x = builder.fully_connected(builder.mean(x), 12, name="scores")
+    builder.softmax(x)
+    Path(path).write_bytes(builder.build())
+
+
+def spoken(path: str = "kws.tflite") -> None:
+    """What the tutorial trains: a spotter of twelve words in a second of sound."""
+    builder = ModelBuilder(name="kws", seed=5)
+    x = builder.input((1, 49, 10, 1), name="sound")
+    x = builder.conv2d(x, 64, (10, 4), stride=2, activation=Activation.RELU, name="stem")
+    x = builder.depthwise(x, 3, activation=Activation.RELU, name="filter")
+    x = builder.conv2d(x, 64, 1, activation=Activation.RELU, name="mix")
+    x = builder.fully_connected(builder.mean(x), 12, name="scores")
+    builder.softmax(x)
+    Path(path).write_bytes(builder.build())
