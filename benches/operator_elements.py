@@ -238,7 +238,7 @@ def sweep(kind: str, dtype: DType, seed: int, tally: Tally) -> None:
                 continue
             placement = arrange(network, _in_stripes(network, 1 + seed % 3))
             program = placement.program
-            artifact = emit(network, program, dict(enumerate(placement.offsets)), placement.arena_bytes)
+            artifact = emit(network, placement)
             elements = _compared(artifact, inputs, wanted)
             if _is_cut(network, program):
                 count.cut += 1

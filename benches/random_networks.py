@@ -3,8 +3,9 @@
     python benches/random_networks.py [--seeds 0:2000] [--accelerators NAME ...] [--seconds S] [--state FILE]
 
 Networks are of all kinds that the generator draws, which are all that the reader understands. Each is compiled at its
-floor, halfway between floor and fastest, and without a budget; of every other one that has them, float inputs and
-outputs are the caller's business; one with state runs several times in a row. Outputs are compared with two judges:
+floor, halfway between floor and fastest, and without a budget; for an Ethos-U65 with its arena in DRAM, with as much
+fast memory as it wants and with half of the least; of every other one that has them, float inputs and outputs are the
+caller's business; one with state runs several times in a row. Outputs are compared with two judges:
 LiteRT in a process of its own, and `ethoscade.judge.reference`, which knows no islands of floats. Networks with an
 operator that LiteRT refuses, or of which no reference defines a result, are named. Bytes promised, placed and touched
 must be equal. One line for each point that is not right, then the counts, those of operators by kind. Exit status 3 if
@@ -30,13 +31,16 @@ from ethoscade.ir import Graph
 from ethoscade.judge import reference
 from ethoscade.judge.verification import Array, compare, random_inputs, reference_steps, steps_of
 from ethoscade.pipeline.borders import INTERFACES, applied
-from ethoscade.pipeline.compiled import Curve
+from ethoscade.pipeline.compiled import Compiled, Curve
 from ethoscade.pipeline.compiler import carry_out, prepare, search
+from ethoscade.pipeline.network import Network, with_cache
 from ethoscade.scheduling.schedule import Proposal
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.target import ACCELERATORS, Target, load_target
 from ethoscade.testing import random_network
 
 OWN = "ethoscade's reference"
+IN_DRAM = ("Ethos_U65_High_End", "Dedicated_Sram")
+"""A system and a memory mode with the arena in DRAM and fast memory beside it."""
 
 
 @dataclass
@@ -101,15 +105,33 @@ def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
     steps = [random_inputs(source, seed, step) for step in range(steps_of(source, None))]
     judges = _judges(source, steps, seed, tally)
     tally.judges.update(judges.keys())
-    for accelerator in accelerators:
+    for name, target in targets(accelerators).items():
         try:
-            tally.faults += [
-                f"seed {seed}, {accelerator}, {fault}" for fault in _faults(source, steps, accelerator, judges, tally)
-            ]
+            tally.faults += [f"seed {seed}, {name}, {fault}" for fault in _faults(source, steps, target, judges, tally)]
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a network meets is a fault to count, panics too
-            tally.faults.append(f"seed {seed}, {accelerator}: {type(error).__name__}: {error}")
+            tally.faults.append(f"seed {seed}, {name}: {type(error).__name__}: {error}")
+
+
+def targets(accelerators: Sequence[str]) -> dict[str, Target]:
+    """What a network is compiled for, by name: the accelerators, and those that have one between two memories."""
+    found = {name: load_target(name) for name in accelerators}
+    between = (name for name in accelerators if found[name].accelerator.product == "u65")
+    return found | {f"{name} with DRAM": load_target(name, *IN_DRAM) for name in between}
+
+
+def made_for(network: Network) -> Iterator[tuple[str, int, Compiled]]:
+    """A network compiled in the ways that are tried: name, SRAM that the search promised, what came of it."""
+    curve = search(network)
+    if not network.target.has_cache:
+        for name, promised, proposal in budgets(curve):
+            yield name, promised, carry_out(network, curve, proposal)
+        return
+    yield "all fast memory", curve.points[-1][0], carry_out(network, curve, curve.proposals[-1])
+    half = with_cache(network, curve.floor_bytes // 2)
+    curve = search(half)
+    yield "half of the least fast memory", curve.points[-1][0], carry_out(half, curve, curve.proposals[-1])
 
 
 def _judges(
@@ -130,23 +152,21 @@ def _judges(
 def _faults(
     source: Graph,
     steps: Sequence[Mapping[str, Array]],
-    accelerator: str,
+    target: Target,
     judges: Mapping[str, Sequence[Mapping[str, Array]]],
     tally: Tally,
 ) -> Iterator[str]:
-    network = prepare(source, load_target(accelerator))
+    network = prepare(source, target)
     for index in network.partition.npu_operators:
         tally.on_npu[network.graph.operators[index].kind] += 1
     tally.channels += sum(one.removed for one in network.dead_channels)
-    curve = search(network)
-    for name, promised, proposal in budgets(curve):
-        compiled = carry_out(network, curve, proposal)
+    for name, promised, compiled in made_for(network):
         tally.points += 1
         try:
             results = list(compiled.simulate_steps(steps))
         except UnsupportedOperatorError as error:
             # Scales of which no reference defines a result: nobody plays the operator on the CPU.
-            tally.unjudged.append(f"seed {tally.next_seed - 1}, {accelerator}: {error}")
+            tally.unjudged.append(f"seed {tally.next_seed - 1}, {target.accelerator.name}: {error}")
             return
         for run, result in enumerate(results):
             place = f"{name}, run {run}" if run else name
@@ -157,7 +177,10 @@ def _faults(
                     yield f"{place}: {differing} of {compared} elements differ from {judge}, by up to {largest:g}"
             if result.hazards or result.warnings:
                 yield f"{place}: {result.hazards} hazards, warnings {result.warnings[:3]}"
-            sizes = (promised, compiled.artifact.arena_bytes, result.arena_touched_bytes)
+            if target.has_cache:
+                sizes = (promised, compiled.artifact.fast_bytes, result.fast_touched_bytes)
+            else:
+                sizes = (promised, compiled.artifact.arena_bytes, result.arena_touched_bytes)
             if len(set(sizes)) > 1:
                 yield f"{place}: bytes promised, placed and touched are {sizes}"
 

@@ -50,7 +50,7 @@ def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     check_program(network.npu.operations, program)
     offsets = dict(enumerate(placement.offsets))
     check_placed(network, program, offsets)
-    artifact = emit(network, program, offsets, placement.arena_bytes)
+    artifact = emit(network, placement)
     steps = [random_inputs(network.source, seed, step) for step in range(steps_of(network.source, None))]
     results = run_artifact_steps(artifact, steps)
     for result, expected in zip(results, _expected(network, steps), strict=True):

@@ -57,7 +57,7 @@ class Found:
     statuses: list[int]
     outputs: list[list[npt.NDArray[Any]]]
     intact: bool
-    """Whether the arena's neighbours are what they were."""
+    """Whether the neighbours of arena and fast memory are what they were."""
     complaint: str
     user_arg: int
     flushed: list[int]
@@ -84,12 +84,16 @@ int32_t probe_call_count;
 
 static struct {{ uint8_t before[GUARD]; uint8_t arena[{macro}_WORKSPACE_SIZE]; uint8_t after[GUARD]; }} guarded
     __attribute__((aligned(GUARD), used)) = {{{{1}}, {{0}}, {{0}}}};
+static struct {{ uint8_t before[GUARD]; uint8_t bytes[{fast}]; uint8_t after[GUARD]; }} fast
+    __attribute__((aligned(GUARD), used)) = {{{{1}}, {{0}}, {{0}}}};
 {alias}
 void probe_poison(void);
 void probe_poison(void)
 {{
   memset(guarded.before, 0xA5, GUARD);
   memset(guarded.after, 0xA5, GUARD);
+  memset(fast.before, 0xA5, GUARD);
+  memset(fast.after, 0xA5, GUARD);
 }}
 int probe_intact(void);
 int probe_intact(void)
@@ -97,6 +101,7 @@ int probe_intact(void)
   int i;
   for (i = 0; i < GUARD; ++i) {{
     if (guarded.before[i] != 0xA5 || guarded.after[i] != 0xA5) return 0;
+    if (fast.before[i] != 0xA5 || fast.after[i] != 0xA5) return 0;
   }}
   return 1;
 }}
@@ -150,6 +155,11 @@ def _probe(module: Module, is_async: bool) -> str:
             "  pools.arena = guarded.arena + shift;",
             "  pools.arena_size = sizeof guarded.arena - (size_t)shortage;",
         ]
+        if module.has_fast:
+            before += [
+                "  pools.fast = fast.bytes + shift;",
+                "  pools.fast_size = sizeof fast.bytes - (size_t)shortage;",
+            ]
         if module.weights_as == "pool":
             before += ["  pools.weights = weights;", f"  pools.weights_size = {macro}_WEIGHTS_CONSTANT_POOL_SIZE;"]
         arguments.append("&pools")
@@ -179,8 +189,10 @@ def _probe(module: Module, is_async: bool) -> str:
     if not module.has_pools:
         # An alias, because C has no array inside of another object.
         alias = f'__asm__(".globl my_arena\\n.set my_arena, guarded+{GUARD_BYTES}\\n");'
+        alias += f'\n__asm__(".globl my_fast\\n.set my_fast, fast+{GUARD_BYTES}\\n");'
     return _PROBE.format(
         header=f"{prefix}.h", guard=GUARD_BYTES, macro=macro, prefix=prefix, alias=alias, pools=pools,
+        fast=f"{macro}_FAST_SIZE" if module.has_fast else 16,
         before="\n".join(before), run=run, after="\n".join(after),
     )  # fmt: skip
 
@@ -213,6 +225,7 @@ class Firmware:
         defines = ['-DETHOSCADE_CONFIG_H="probe_config.h"', f"-I{folder}", f"-I{FIRMWARE}", *driver.flags]
         if not self._module.has_pools:
             defines.append(f"-D{self._module.macro}_ARENA=my_arena")
+            defines += [f"-D{self._module.macro}_FAST=my_fast"] if self._module.has_fast else []
         if is_async:
             defines.append("-DETHOSCADE_ETHOSU_ASYNC=1")
         command = [compiler, "-O1", "-fPIC", "-shared", *flags, *defines]
@@ -231,7 +244,7 @@ class Firmware:
         shortage: int = 0,
         resets: Sequence[int] = (),
     ) -> Found:
-        """Run on each of `steps`, in one process. `shift` and `shortage` spoil what pools say of the arena."""
+        """Run on each of `steps`, in one process. `shift` and `shortage` spoil what pools say of their memories."""
         graph, module = self._artifact.graph, self._module
         chip = ACCELERATORS[self._driver.accelerator]
         job = {

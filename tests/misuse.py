@@ -189,6 +189,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "target.load_target": {},
         "target.compilation_target": {},
         "Target.remark_on": {"budget_bytes": 1},
+        "Target.with_cache_of": {"size_bytes": 4096},
         "target.core_clock_hz": {"system": section},
         "target.product_of": {"system_config": "Ethos_U55_High_End_Embedded"},
         "target.system_memory": {"system": section, "memory": "Sram", "product": "u55"},

@@ -19,7 +19,7 @@ def broken_promises(network: Network, curve: Curve, index: int) -> Iterator[str]
     number of words are among them.
     """
     placed = scheduling.arrange(network.problem, curve.proposals[index])
-    artifact = emit(network, placed.program, dict(enumerate(placed.offsets)), placed.arena_bytes)
+    artifact = emit(network, placed)
     payloads = [call.payload for call in artifact.calls if isinstance(call, NpuCall)]
     emitted = [_core.read_stream(payload) for payload in payloads]
     schedule = scheduling.from_proposal(network.problem, curve.proposals[index])

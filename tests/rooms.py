@@ -78,8 +78,15 @@ BELOW: dict[str, set[str]] = {
         "pipeline.explanation", "pipeline.table",
     },
     "pipeline.addresses": {"target", "lowering", "scheduling", "codegen", "pipeline.explanation"},
-    "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "scheduling", "memory", "codegen"},
-    "pipeline.state": {"ir", "scheduling", "memory", "codegen"},
+    "pipeline.placing": {"scheduling", "memory", "codegen"},
+    "pipeline.borders": {
+        "errors", "util.arguments", "ir", "lowering", "scheduling", "memory", "codegen", "pipeline.placing",
+    },
+    "pipeline.state": {"ir", "scheduling", "memory", "pipeline.placing"},
+    "pipeline.network": {
+        "target", "ir", "rewrites", "lowering", "scheduling", "codegen", "pipeline.borders", "pipeline.partition",
+    },
+    "pipeline.emission": {"errors", "lowering", "scheduling", "codegen", "pipeline.network"},
     "pipeline.recording": {
         "target", "lowering", "scheduling", "codegen", "run.timing", "trace", "pipeline.cpu_time", "pipeline.table",
     },
@@ -93,7 +100,7 @@ BELOW: dict[str, set[str]] = {
     "pipeline.compiler": {
         "errors", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen", "pipeline.borders",
         "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.state",
-        "pipeline.table",
+        "pipeline.table", "pipeline.network", "pipeline.emission",
     },
     "pipeline.advice": {
         "target", "ir", "rewrites", "lowering", "codegen", "pipeline.borders", "pipeline.explanation", "pipeline.table",
@@ -110,7 +117,7 @@ BELOW: dict[str, set[str]] = {
     "pipeline.lines": {"errors", "codegen", "pipeline.compiled"},
     "pipeline.prepared": {
         "errors", "util.arguments", "target", "ir", "frontend", "scheduling", "codegen", "pipeline.borders",
-        "pipeline.compiled", "pipeline.compiler", "pipeline.lines", "page",
+        "pipeline.compiled", "pipeline.compiler", "pipeline.network", "pipeline.lines", "page",
     },
     "pipeline.many": {
         "errors", "util.arguments", "util.files", "codegen", "pipeline.compiled", "pipeline.compiler",

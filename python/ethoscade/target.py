@@ -15,7 +15,7 @@ from .boards import BoardDescription, board_named
 from .configurations import MODE, SYSTEM, ConfigSection, ConfigurationFile, read_configuration
 from .configurations import default_config as default_config
 from .errors import ConfigError
-from .util.arguments import checked, shown
+from .util.arguments import Count, checked, shown
 from .util.sizes import parse_size as parse_size
 from .util.sizes import size_of_kib as size_of_kib
 
@@ -97,8 +97,8 @@ class Target:
     """Everything about the device that a compilation or a simulation depends on.
 
     `constants`, `arena` and `cache` are the memories of the NPU's regions 0, 1 and 2. The cache is the arena's memory
-    but in the modes called Dedicated_Sram, where the arena lies in DRAM and the cache in an SRAM of its own. `board` is
-    the one that was named, with the SRAM that it has for the NPU.
+    but in the modes called Dedicated_Sram, where the arena lies in DRAM and the cache in an SRAM of its own, of
+    `size_bytes` if the mode says how large. `board` is the one that was named, with the SRAM that it has for the NPU.
     """
 
     accelerator: Accelerator
@@ -111,9 +111,25 @@ class Target:
     board: BoardDescription | None = None
 
     @property
+    def has_cache(self) -> bool:
+        """Whether tensors may lie in two memories: in an SRAM that is the NPU's own, else in the arena's DRAM."""
+        return self.cache != self.arena
+
+    @property
     def memories(self) -> Memories:
-        """The same by what they are for: in Dedicated_Sram tensors may lie in the cache and in the arena's DRAM."""
-        return Memories((self.arena,) if self.cache == self.arena else (self.cache, self.arena), self.constants)
+        """The same by what they are for: in Dedicated_Sram tensors may lie in the cache and in the arena's DRAM.
+
+        A cache whose size nobody says has as much as is wanted.
+        """
+        if not self.has_cache:
+            return Memories((self.arena,), self.constants)
+        sized = self.with_cache_of(_ENDLESS) if self.cache.size_bytes is None else self
+        return Memories((sized.cache, self.arena), self.constants)
+
+    @checked()
+    def with_cache_of(self, size_bytes: Count) -> Target:
+        """The same device with so many bytes of cache. Raises `ConfigError` for what is no number of bytes."""
+        return replace(self, cache=replace(self.cache, size_bytes=size_bytes))
 
     @property
     def has_npu(self) -> bool:
@@ -152,12 +168,15 @@ _DEFAULT_SYSTEM = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Embed
 _PORT_BYTES = {"u55": 8, "u65": 16}
 Product = Literal["u55", "u65"]
 _DEFAULT_MODE = "Shared_Sram"
+_CACHE_SIZE = "arena_cache_size"
 _PRODUCT = re.compile(r"Ethos_(U\d\d)_", re.IGNORECASE)
 # What the timing model counts with; the same bounds hold for described devices (docs/devices.md).
 _MOST_RATE = 1 << 16
 _MOST_LATENCY = 1 << 24
 _MOST_BURST = 1 << 16
 _MOST_CLOCK_HZ = 10**12
+_ENDLESS = 1 << 40
+"""Bytes of a cache whose size nobody says: more than any network has."""
 
 
 @checked()
@@ -183,6 +202,8 @@ def load_target(
     system = _system(chip, system_config, file, at, config is not None)
     mode = file.section(MODE, memory_mode or (_DEFAULT_MODE if at is None else at.memory_mode))
     constants, arena, cache = (_area(mode, system, chip, f"{area}_mem_area") for area in ("const", "arena", "cache"))
+    if cache != arena and _CACHE_SIZE in mode.values:
+        cache = replace(cache, size_bytes=mode.whole(_CACHE_SIZE, 0, _ENDLESS))
     for what, place in (("arena", arena), ("cache", cache)):
         if place.name.lower().endswith("flash"):
             raise ConfigError(
@@ -203,7 +224,8 @@ def compilation_target(
     """As `load_target`, for devices that code is generated for.
 
     "none" is a device without an NPU, which has no configuration of memories either.
-    Raises `ConfigError` for an accelerator with two cores and for a memory mode whose arena is not the SRAM as well.
+    Raises `ConfigError` for an accelerator with two cores and for a memory mode with an arena outside of the SRAM and
+    no SRAM beside it, or on an Ethos-U55, which writes through one of its ports alone.
     """
     if accelerator == NO_NPU:
         return _without_npu(system_config, memory_mode, config, board)
@@ -216,11 +238,16 @@ def compilation_target(
             f"accelerator '{target.accelerator.name}' of board '{board}' can be simulated only; code is generated for "
             f"{', '.join(TARGETS)}"
         )
-    if target.cache != target.arena or not target.arena.is_sram:
+    if not target.cache.is_sram or (target.has_cache and target.arena.is_sram):
         raise ConfigError(
             f"memory mode '{target.memory_mode}' keeps the arena in {target.arena.name} and a cache in "
             f"{target.cache.name}, which can be simulated only; code is generated for modes whose arena is the SRAM "
-            f"itself: Shared_Sram and Sram_Only"
+            f"itself, Shared_Sram and Sram_Only, or lies in DRAM beside an SRAM of the NPU's own, Dedicated_Sram"
+        )
+    if target.has_cache and target.accelerator.product == "u55":
+        raise ConfigError(
+            f"memory mode '{target.memory_mode}' has tensors in {target.cache.name} and in {target.arena.name}, behind "
+            f"two ports, and an Ethos-U55 writes through one of them alone; choose Shared_Sram or Sram_Only"
         )
     return target
 

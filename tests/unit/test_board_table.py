@@ -214,7 +214,7 @@ def test_configurations_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert embedded["core_clock_hz"] == 5e8 and list(embedded["memories"]) == ["u65"]
     assert [of["bytes_per_cycle"] for of in embedded["memories"]["u65"]] == [16, 1]
     modes = {one["name"]: one for one in report["memory_modes"]}
-    assert modes["Shared_Sram"]["compiled_for"] and not modes["Dedicated_Sram_384KB"]["compiled_for"]
+    assert (modes["Shared_Sram"]["products"], modes["Dedicated_Sram_384KB"]["products"]) == (["u55", "u65"], ["u65"])
     assert modes["Dedicated_Sram_384KB"]["arena_cache_bytes"] == 393216
     assert main(["list-configs"]) == 0
     text = capsys.readouterr().out

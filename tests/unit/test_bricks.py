@@ -18,6 +18,7 @@ from ethoscade.pipeline import compiler
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling import schedule as schedules
 from ethoscade.scheduling.bricks import lay_in_bricks
+from ethoscade.scheduling.program import Arrangement
 from ethoscade.target import ACCELERATORS, load_target
 from graphs import GraphMaker
 
@@ -150,7 +151,7 @@ def test_what_calls_read_and_write_lies_pixel_by_pixel(model: str) -> None:
     proposal = compiler.search(network).proposals[-1]
     program = schedules.arrange(network.problem, schedules.from_proposal(network.problem, proposal)).program
     placed = memory.place_program(program)
-    artifact = compiler.emit(network, program, dict(enumerate(placed.offsets)), placed.arena_bytes)
+    artifact = compiler.emit(network, Arrangement(program, placed.offsets, placed.arena_bytes))
     views = [view for operation in network.npu.operations for view in (*operation.inputs, operation.ofm)]
     # Temporaries are nobody's but their operator's.
     bricks = {view.tensor.graph_tensor for view in views if view.layout is Layout.NHCWB16} - {None}

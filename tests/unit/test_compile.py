@@ -157,7 +157,7 @@ def test_the_budget_error_names_the_peak() -> None:
     """The operator in the way is one at whose step the floor's bytes are alive."""
     compiled = ethoscade.compile(MODEL, optimise="size")
     npu = prepare(compiled.source, compiled.target).npu
-    peak = peak_of(compiled.artifact.graph, npu, compiled.program)
+    peak = peak_of(compiled.artifact.graph, npu, compiled.arrangement)
     with pytest.raises(BudgetError) as caught:
         ethoscade.compile(MODEL, sram=16)
     assert caught.value.operator == peak.operator

@@ -101,12 +101,8 @@ def test_a_tiny_fraction_of_kib_is_still_a_size() -> None:
         ({"memory_mode": "Big"}, ["Big", "Shared_Sram", "Sram_Only"]),
         ({"memory_mode": "Dedicated_Sram"}, ["Dedicated_Sram", "Shared_Sram", "Sram_Only"]),
         (
-            {
-                "accelerator": "ethos-u65-256",
-                "system_config": "Ethos_U65_High_End",
-                "memory_mode": "Dedicated_Sram",
-            },
-            ["Dedicated_Sram", "Dram", "simulated only", "Shared_Sram", "Sram_Only"],
+            {"accelerator": "ethos-u65-256", "memory_mode": "Dedicated_Sram"},
+            ["Dedicated_Sram", "OffChipFlash", "cannot be written", "Shared_Sram", "Sram_Only"],
         ),
         ({"accelerator": "ethos-u65-512"}, ["ethos-u65-512", "simulated only", *ACCELERATORS]),
         ({"system_config": "Ethos_U85_SYS_DRAM_Mid"}, ["Ethos_U85_SYS_DRAM_Mid", "U85", "Ethos_U55_Deep_Embedded"]),

@@ -110,8 +110,9 @@ def test_decisions_of_a_schedule_by_hand() -> None:
     )
     assert len(parts) == 2
     schedule = Schedule((Group(0, 1, decisions),))
-    program = scheduling.arrange(network.problem, schedule).program
-    (group,) = explain(network.graph, network.npu, network.problem, schedule, program, 0).groups
+    arranged = scheduling.arrange(network.problem, schedule)
+    (group,) = explain(network.graph, network.npu, network.problem, schedule, arranged).groups
+    program = arranged.program
     first, last = group.operators
     made = [step.output for step in program.steps if isinstance(step, Stripe) and step.stage == 0]
     pixels = sum((box.y1 - box.y0) * (box.x1 - box.x0) for box in made)
@@ -149,10 +150,11 @@ def test_the_direction_of_stripes_is_told(backwards: bool) -> None:
     turn = (Backwards(0, "height"),) if backwards else ()
     groups = (Group(0, 0, (*turn, Split(0, "height", 2))), Group(1, 1, (Split(1, "height", 2),)))
     schedule = Schedule(groups)
-    program = scheduling.arrange(network.problem, schedule).program
+    arranged = scheduling.arrange(network.problem, schedule)
+    program = arranged.program
     made = [step.output.y0 for step in program.steps if isinstance(step, Stripe) and step.stage == 0]
     assert made == sorted(made, reverse=backwards)
-    explanation = explain(network.graph, network.npu, network.problem, schedule, program, 0)
+    explanation = explain(network.graph, network.npu, network.problem, schedule, arranged)
     assert [group.backwards for group in explanation.groups] == [backwards, False]
     assert str(explanation).count("from the far end on") == backwards
 

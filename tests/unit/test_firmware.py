@@ -26,13 +26,14 @@ from ethoscade.codegen.layout import whole_lines
 from ethoscade.judge.verification import random_inputs
 from ethoscade.run import simulator
 from ethoscade.run.execution import run_artifact_steps
-from ethoscade.testing import ModelBuilder, tiny_conv
+from ethoscade.testing import ModelBuilder, inverted_residuals, tiny_conv
 from firmware_builds import SANITIZED, STRICT, Driver, Firmware
 from test_variables import inputs_of, network
 
 Steps = Sequence[Mapping[str, npt.NDArray[Any]]]
 
-NETWORKS = ("conv", "with_cpu", "cpu_only", "state")
+IN_DRAM = {"accelerator": "ethos-u65-256", "system_config": "Ethos_U65_High_End", "memory_mode": "Dedicated_Sram"}
+NETWORKS = ("conv", "with_cpu", "cpu_only", "state", "fast")
 CHOICES = {
     "internal": COptions(),
     "internal_io": COptions(workspace_io=True, weights="incbin"),
@@ -60,6 +61,8 @@ def artifact_of(name: str) -> Artifact:
     if name == "cpu_only":
         return cpu_artifact(softmax_model(), name)
     models = {"conv": tiny_conv, "with_cpu": resized_classifier, "state": lambda: network("exchanged")}
+    if name == "fast":
+        return ethoscade.compile(inverted_residuals(resolution=24), sram=12_000, **IN_DRAM).artifact
     artifact = ethoscade.compile(models[name](), optimise="size").artifact
     if name == "conv":
         return replace(artifact, arena_bytes=artifact.arena_bytes // 128 * 128 + 128 + 48)
@@ -88,6 +91,15 @@ def expected_of(name: str) -> list[list[npt.NDArray[Any]]]:
     return [list(result.outputs.values()) for result in run_artifact_steps(artifact_of(name), steps_of(name))]
 
 
+def driver_for(name: str, driver: Driver) -> Driver:
+    """The driver with the network's device behind it, and with as much fast memory as it needs."""
+    artifact = artifact_of(name)
+    if not artifact.fast_bytes:
+        return driver
+    fast = driver.fast_memory and whole_lines(artifact.fast_bytes)
+    return replace(driver, accelerator=artifact.accelerator, fast_memory=fast)
+
+
 def same(found: Sequence[Sequence[npt.NDArray[Any]]], expected: Sequence[Sequence[npt.NDArray[Any]]]) -> bool:
     return len(found) == len(expected) and all(
         len(left) == len(right) and all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
@@ -110,7 +122,7 @@ def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> No
     """Whole lines for the driver, neighbours unharmed, hooks around every call; drivers take turns with the choices."""
     artifact, options = artifact_of(name), CHOICES[choice]
     driver = list(DRIVERS.values())[(list(CHOICES).index(choice) + NETWORKS.index(name)) % len(DRIVERS)]
-    firmware = Firmware(artifact, tmp_path, options, driver=driver, flags=SANITIZED)
+    firmware = Firmware(artifact, tmp_path, options, driver=driver_for(name, driver), flags=SANITIZED)
     found = firmware.run(steps_of(name))
     assert found.statuses == [0] * len(steps_of(name)) and found.complaint == ""
     assert same(found.outputs, expected_of(name)) and found.intact
@@ -118,7 +130,7 @@ def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> No
     assert found.calls == [seen for _ in found.statuses for n in numbers for seen in (n, -1 - n)]
     if name != "cpu_only":
         assert found.user_arg and not found.is_reserved
-        assert found.flushed[2] == 0, "nothing uses region 2"
+        assert bool(found.flushed[2]) == (name == "fast"), "others use no region 2"
 
 
 @pytest.mark.parametrize("driver", [name for name in DRIVERS if name != "0.16"])
@@ -172,13 +184,20 @@ def test_a_line_that_the_sources_do_not_know_of_is_noticed(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("shift", "shortage", "status"), [(0, 0, 0), (8, 0, -4), (16, 0, -4), (0, 1, -5), (0, 32, -5), (8, 32, -4)]
 )
-@pytest.mark.parametrize("name", ["conv", "cpu_only"])
+@pytest.mark.parametrize("name", ["conv", "cpu_only", "fast"])
 def test_memory_of_the_caller_is_looked_at(tmp_path: Path, name: str, shift: int, shortage: int, status: int) -> None:
-    firmware = Firmware(artifact_of(name), tmp_path, CHOICES["pools"], driver=DRIVERS["1.0"], flags=SANITIZED)
+    driver = driver_for(name, DRIVERS["1.0"])
+    firmware = Firmware(artifact_of(name), tmp_path, CHOICES["pools"], driver=driver, flags=SANITIZED)
     found = firmware.run(steps_of(name)[:1], shift=shift, shortage=shortage)
     assert found.statuses == [status] and found.intact
     assert bool(found.calls) == (status == 0)
     assert same(found.outputs, expected_of(name)[:1]) == (status == 0)
+
+
+def test_a_fast_memory_that_the_driver_has_not_is_an_error_of_the_npu(tmp_path: Path) -> None:
+    small = replace(driver_for("fast", DRIVERS["1.0"]), fast_memory=16)
+    found = Firmware(artifact_of("fast"), tmp_path, COptions(), driver=small).run(steps_of("fast")[:1])
+    assert found.statuses == [-3] and found.complaint == "the fast memory is too small"
 
 
 def test_weights_that_the_cpu_never_writes_need_no_maintenance(tmp_path: Path) -> None:
@@ -196,10 +215,10 @@ def test_weights_that_the_cpu_never_writes_need_no_maintenance(tmp_path: Path) -
 def test_regions_are_those_that_the_simulator_sees_touched() -> None:
     b = ModelBuilder("looked_up")
     b.gelu(b.input((1, 4, 4, 8)))
-    for artifact in (*map(artifact_of, ("conv", "with_cpu", "state")), ethoscade.compile(b.build()).artifact):
+    for artifact in (*map(artifact_of, ("conv", "with_cpu", "state", "fast")), ethoscade.compile(b.build()).artifact):
         for call in artifact.calls:
             if isinstance(call, NpuCall):
-                regions = [bytes(artifact.constants), artifact.arena_bytes, artifact.arena_bytes]
+                regions = [bytes(artifact.constants), artifact.arena_bytes, artifact.fast_bytes or artifact.arena_bytes]
                 whole = {1: [(0, bytes(artifact.arena_bytes))]}
                 run = simulator.run(call.payload, regions, artifact.accelerator, whole)
                 assert used(call.payload) == {n for n, end in enumerate(run.touched_end) if end}
@@ -330,6 +349,23 @@ def test_networks_share_one_arena(tmp_path: Path) -> None:
     assert [(int(size, 16), name) for _, size, _, name in arenas] == [
         (many.workspace_bytes, "tvmgen_shared_workspace")
     ], "one array, and no other"
+
+
+def test_networks_share_fast_memory(tmp_path: Path) -> None:
+    models = {"first": inverted_residuals(resolution=24), "second": tiny_conv()}
+    many = ethoscade.compile_many(models, sram=12_000, **IN_DRAM)
+    library = build(tmp_path, many.write_c(tmp_path, share_workspace=True))
+    artifacts = {name: one.artifact for name, one in many.networks.items()}
+    given = {name: random_inputs(artifact.graph, 4) for name, artifact in artifacts.items()}
+    order = ["first", "second", "first"]
+    found = run_several(tmp_path, library, [step_of(name, artifacts[name], given[name], None) for name in order])
+    expected = {name: run_artifact_steps(artifacts[name], [given[name]])[0].outputs.values() for name in models}
+    assert found == as_bytes([list(expected[name]) for name in order])
+    symbols = subprocess.run(["nm", "-S", str(library)], capture_output=True, text=True, check=True).stdout
+    held = {line.split()[3]: int(line.split()[1], 16) for line in symbols.splitlines() if "shared_workspace" in line}
+    fast = max(whole_lines(artifact.fast_bytes or 0) for artifact in artifacts.values())
+    assert held == {"tvmgen_shared_workspace": many.workspace_bytes, "tvmgen_shared_workspace_fast": fast}
+    assert "_fast" not in symbols.replace("tvmgen_shared_workspace_fast", "")
 
 
 def test_networks_that_keep_state_share_no_arena(tmp_path: Path) -> None:

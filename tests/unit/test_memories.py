@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import ethoscade
 import pytest
 from device_judge import check_pools, judged
 from ethoscade import BudgetError, ConfigError, DeviceDescription, SchedulingError
+from ethoscade.configurations import default_config
 from ethoscade.devices import PRIMITIVES, Dma, Engine, cortex_m55
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.planning import Outline, prepare
@@ -182,14 +184,22 @@ def test_modes_with_one_memory_of_tensors_are_compiled_for(mode: str) -> None:
     assert (target.memories.constants == target.memories.scarce) == (mode == "Sram_Only")
 
 
-def test_a_mode_with_two_is_described_and_refused() -> None:
+def test_a_mode_with_two_has_both() -> None:
     target = load_target("ethos-u65-256", "Ethos_U65_High_End", "Dedicated_Sram")
     cache_, arena = target.memories.tensors
     assert (cache_.is_sram, arena.is_sram, target.memories.constants) == (True, False, arena)
-    with pytest.raises(ConfigError, match="which can be simulated only"):
-        compilation_target("ethos-u65-256", "Ethos_U65_High_End", "Dedicated_Sram")
-    with pytest.raises(ValueError, match="the size of the memory 'Sram' is None; tensors lie in 'Dram'"):
-        ethoscade._core.CascaderGraph([], [], target)
-    sized = replace(target, cache=replace(cache_, size_bytes=393216))
-    with pytest.raises(ValueError, match="in 'Sram' and in 'Dram'; commands for 'ethos-u65-256' are emitted for one"):
-        ethoscade._core.CascaderGraph([], [], sized)
+    # A cache whose size nobody says has as much as is wanted.
+    assert target.cache.size_bytes is None and cache_.size_bytes is not None and cache_.size_bytes >= 1 << 40
+    assert target.with_cache_of(4096).memories.scarce.size_bytes == 4096
+    assert load_target("ethos-u65-256", "Ethos_U65_High_End", "Dedicated_Sram_384KB").cache.size_bytes == 393216
+
+
+def test_an_ethos_u55_writes_to_one_memory(tmp_path: Path) -> None:
+    """Its second port only reads, so that no mode can give it two memories of tensors."""
+    ini = default_config().read_text(encoding="utf-8").replace("axi1_port=OffChipFlash", "axi1_port=Dram")
+    (tmp_path / "vela.ini").write_text(ini.replace("OffChipFlash_", "Dram_"), encoding="utf-8")
+    options = {"memory_mode": "Dedicated_Sram", "config": tmp_path / "vela.ini"}
+    assert load_target("ethos-u55-256", **options).arena.name == "Dram"
+    with pytest.raises(ConfigError, match="an Ethos-U55 writes through one of them alone; choose Shared_Sram"):
+        compilation_target("ethos-u55-256", **options)
+    assert compilation_target("ethos-u65-256", "Ethos_U65_High_End", "Dedicated_Sram").has_cache

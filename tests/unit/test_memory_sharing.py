@@ -14,7 +14,7 @@ from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline import compiler
 from ethoscade.run.execution import run_artifact
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.scheduling.program import Program
+from ethoscade.scheduling.program import Arrangement, Program
 from ethoscade.target import load_target
 from ethoscade.testing import ModelBuilder, networks
 
@@ -28,7 +28,7 @@ def _smallest(model: bytes) -> tuple[compiler.Network, Program]:
 
 
 def _run(network: compiler.Network, program: Program, placed: memory.ProgramPlacement) -> dict[str, np.ndarray]:
-    artifact = compiler.emit(network, program, dict(enumerate(placed.offsets)), placed.arena_bytes)
+    artifact = compiler.emit(network, Arrangement(program, placed.offsets, placed.arena_bytes))
     graph = artifact.graph
     rng = np.random.default_rng(5)
     tensors = [graph.tensors[index] for index in graph.inputs]

@@ -1,7 +1,8 @@
 """What code generation ends in: calls in order, constant bytes, and where every tensor lies in the arena.
 
 Owns the `Artifact` type that the writers (`tflite`, `c_source`, `mlf`, `raw`) and the simulator's runner take. It says
-nothing of how it was scheduled. Region 0 of every NPU call is `constants`, region 1 is the arena.
+nothing of how it was scheduled. Region 0 of every NPU call is `constants`, region 1 is the arena, and region 2 the fast
+memory where there is one.
 """
 
 from __future__ import annotations
@@ -55,8 +56,10 @@ class Artifact:
     """A compiled network.
 
     `offsets` maps each non-constant tensor that a call touches, a network input or a network output (tensor index of
-    `graph`) to its byte offset in the arena, a multiple of 16. `arena_bytes` is a multiple of 16 and the whole SRAM
-    that the inference needs. `constants` is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
+    `graph`) to its byte offset in the arena, a multiple of 16. `arena_bytes` is a multiple of 16. So is `fast_bytes`,
+    what NPU calls need of a memory that is theirs while they run and holds nothing in between, `fast_tensors` among
+    others; it is None on a device without one, where the arena is the whole SRAM that the inference needs. `constants`
+    is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
     `kernels` are functions that C sources call in the place of ours.
     `constant_places` says whose the constants are.
     `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if nobody knows.
@@ -69,6 +72,8 @@ class Artifact:
     constants: bytes = field(repr=False)
     arena_bytes: int
     offsets: Mapping[int, int]
+    fast_bytes: int | None = None
+    fast_tensors: frozenset[int] = frozenset()
     kernels: KernelTable = OURS
     system_config: str = ""
     memory_mode: str = ""

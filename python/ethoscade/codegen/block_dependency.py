@@ -31,13 +31,14 @@ BANKS_WITHOUT_TABLES = 16
 
 
 class _Box(NamedTuple):
-    """Part of a surface: the byte ranges that hold it, ascending and apart, and its channels [c0, c1).
+    """Part of a surface: its region, the byte ranges that hold it, ascending and apart, and its channels [c0, c1).
 
     In NHWC ranges are of whole pixels; `phase` is then (offset modulo pixel size, pixel size), and boxes of equal phase
     can be told apart by their channels. It is None where rows are not whole pixels apart, and in NHCWB16, where the
     ranges are those of the channels' bricks.
     """
 
+    region: int
     ranges: list[tuple[int, int]]
     c0: int
     c1: int
@@ -66,7 +67,7 @@ class _Before:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.bounds = kernel.output.bounds()
+        self.region, self.bounds = kernel.output.region, kernel.output.bounds()
 
     @cached_property
     def last_blocks(self) -> list[_Box]:
@@ -86,8 +87,10 @@ def _looks_up(kernel: Kernel) -> bool:
 
 
 def _dependency(kernel: Kernel, recent: deque[_Before]) -> int:
-    reads = [surface.bounds() for surface in kernel.inputs]
-    if not any(_overlap(read, before.bounds) for read in reads for before in recent):
+    reads = [(surface.region, surface.bounds()) for surface in kernel.inputs]
+    if not any(
+        region == before.region and _overlap(read, before.bounds) for region, read in reads for before in recent
+    ):
         return MAX_BLOCKDEP
     written = [block for before in reversed(recent) for block in before.last_blocks][:MAX_BLOCKDEP]
     allowed = MAX_BLOCKDEP
@@ -156,7 +159,7 @@ def _box(surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: t
     # Columns that all are one have no pixels of their own.
     pixels = surface.layout is Layout.NHWC and surface.stride_x > 0 and surface.stride_y % surface.stride_x == 0
     phase = (surface.offsets[0] % surface.stride_x, surface.stride_x) if pixels else None
-    return _Box(surface.ranges(ys, xs, channels), *channels, phase)
+    return _Box(surface.region, surface.ranges(ys, xs, channels), *channels, phase)
 
 
 def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
@@ -164,6 +167,8 @@ def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def _intersect(a: _Box, b: _Box) -> bool:
+    if a.region != b.region:
+        return False
     if a.phase is not None and a.phase == b.phase and (a.c1 <= b.c0 or b.c1 <= a.c0):
         return False
     i = j = 0

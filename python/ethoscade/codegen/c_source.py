@@ -3,8 +3,8 @@
 Owns which files there are and what they are called: the header `tvmgen_<mod>.h`, `<mod>_lib0.c` (entry), `<mod>_lib1.c`
 (data), `<mod>_lib2.c` (CPU operators, if any), `<mod>_lib3.c` (names), `<mod>_lib4.c` and `<mod>.graph` (the graph
 executor, if wanted), `<mod>_weights.S` and `.bin` for large weights, and what builds and places them. The text of each
-is in `codegen.c`. The Ethos-U core driver is called through `ethosu_invoke_v3`; bases are weights, arena, arena
-(region 2).
+is in `codegen.c`. The Ethos-U core driver is called through `ethosu_invoke_v3`; bases are weights, arena and the fast
+memory, which is the arena as well where the NPU has none of its own.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ registers come of it is the emitter's business (`vela`), when kernels may overla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import CodegenError
@@ -29,12 +29,14 @@ from .block_dependency import block_dependencies
 from .operations import (
     ARENA_REGION,
     CONSTANTS_REGION,
+    FAST_REGION,
     SLOT_BYTES,
     TABLES_REGION,
     Copy,
     Kernel,
     MemoryRange,
     Operation,
+    RegionByte,
     Surface,
     TableSlot,
 )
@@ -47,34 +49,40 @@ def generate(
     offsets: Mapping[int, int],
     constants: Constants,
     accelerator: Accelerator,
+    fast: Container[int] = (),
 ) -> bytes:
     """The driver payload of a run of NPU steps.
 
-    `offsets` maps buffer indices to byte offsets in the arena (region 1), `constants` belongs to the same
-    `npu_operations`.
+    `offsets` maps buffer indices to byte offsets in the arena (region 1), or, of those that are in `fast`, in the fast
+    memory (region 2); `constants` belongs to the same `npu_operations`.
     Raises `CodegenError` for a CPU step, a stripe whose constants are encoded for another block, or a stream that
     the emitter refuses.
     """
-    operations = build_operations(npu_operations, steps, offsets, constants)
+    operations = build_operations(npu_operations, steps, offsets, constants, fast)
     return vela.payload(operations, block_dependencies(operations, accelerator), accelerator)
 
 
 def build_operations(
-    npu_operations: Sequence[NpuOperation], steps: Sequence[Step], offsets: Mapping[int, int], constants: Constants
+    npu_operations: Sequence[NpuOperation],
+    steps: Sequence[Step],
+    offsets: Mapping[int, int],
+    constants: Constants,
+    fast: Container[int] = (),
 ) -> list[Operation]:
-    """The steps with every buffer replaced by bytes of the arena; arguments as for `generate`."""
+    """The steps with every buffer replaced by bytes of a region; arguments as for `generate`."""
+    places = {buffer: RegionByte(FAST_REGION if buffer in fast else ARENA_REGION, at) for buffer, at in offsets.items()}
     operations: list[Operation] = []
     slots = _Slots()
     for step in steps:
         if isinstance(step, Stripe):
             place = constants.place(step.stage, step.portion)
             function = slots.function(npu_operations[step.stage])
-            operations.append(_kernel(npu_operations[step.stage], step, offsets, place, function))
+            operations.append(_kernel(npu_operations[step.stage], step, places, place, function))
         elif isinstance(step, LoadTable):
             operations.append(slots.load(npu_operations[step.stage], step.slot, constants))
         elif isinstance(step, CopyConstants):
             place = constants.place(step.stage, step.portion)
-            operations.append(_copy(npu_operations[step.stage], step, offsets, place))
+            operations.append(_copy(npu_operations[step.stage], step, places, place))
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
         elif isinstance(step, CopyTensor):
@@ -97,7 +105,7 @@ def steady_registers(operation: NpuOperation, accelerator: Accelerator) -> tuple
 
     def found(padding: tuple[int, int, int, int]) -> Registers:
         stripe = Stripe(0, tuple(whole[:-1]), whole[-1], padding, accelerator.micro_block)
-        return vela.registers(_kernel(operation, stripe, {0: 0}, None, function), accelerator)
+        return vela.registers(_kernel(operation, stripe, {0: RegionByte(ARENA_REGION, 0)}, None, function), accelerator)
 
     plain = found((0, 0, 0, 0))
     # Padding changes what a pool divides by; operations with weights divide by nothing.
@@ -141,6 +149,10 @@ def surface(fm: FeatureMap | ConstantMap, slab: Slab, offset: int, region: int =
     )
 
 
+def _at(fm: FeatureMap | ConstantMap, slab: Slab, place: RegionByte) -> Surface:
+    return surface(fm, slab, place.offset_bytes, place.region)
+
+
 class _Slots:
     """Which tables lie in the NPU's area for them; at the start of a run none does."""
 
@@ -176,7 +188,7 @@ class _Slots:
 def _kernel(
     operation: NpuOperation,
     stripe: Stripe,
-    offsets: Mapping[int, int],
+    places: Mapping[int, RegionByte],
     place: OperationConstants | None,
     function: Function | TableSlot,
 ) -> Kernel:
@@ -184,12 +196,10 @@ def _kernel(
     region, base = CONSTANTS_REGION, 0
     if place is not None:
         _check_block(operation, stripe, place)
-        staged = stripe.weights is not None
         base, scales_base = place.offset, place.scales_offset
         if stripe.weights is not None:
-            base = offsets[stripe.weights]
+            region, base = places[stripe.weights]
             scales_base = base + place.weights_bytes
-        region = ARENA_REGION if staged else CONSTANTS_REGION
         if operation.weights is not None:
             weights = MemoryRange(region, base, place.weights_bytes)
             scales = MemoryRange(region, scales_base, place.scales_bytes)
@@ -197,16 +207,18 @@ def _kernel(
     return Kernel(
         kind=operation.kind,
         inputs=tuple(
-            surface(fm, slab, offsets[slab.buffer]) for fm, slab in zip(operation.inputs, stripe.inputs, strict=True)
+            _at(fm, slab, places[slab.buffer]) for fm, slab in zip(operation.inputs, stripe.inputs, strict=True)
         ),
-        output=_channels(surface(operation.ofm, stripe.output, offsets[stripe.output.buffer]), stripe, place),
+        output=_channels(_at(operation.ofm, stripe.output, places[stripe.output.buffer]), stripe, place),
         window=operation.window,
         padding=stripe.padding,
         block=stripe.block,
         clamp=operation.clamp,
         rounding=operation.rounding,
         scaling=operation.scaling,
-        constant=_constant(second, stripe.output, base, region) if isinstance(second, ConstantMap) else None,
+        constant=None
+        if not isinstance(second, ConstantMap)
+        else _constant(second, stripe.output, RegionByte(region, base)),
         scalar=second if isinstance(second, Scalar) else None,
         upscale=operation.upscale,
         function=function,
@@ -218,12 +230,12 @@ def _kernel(
     )
 
 
-def _constant(second: ConstantMap, output: Slab, offset: int, region: int) -> Surface:
+def _constant(second: ConstantMap, output: Slab, place: RegionByte) -> Surface:
     """What a stripe reads of a constant operand that begins there: the output's rows and columns, or the only ones."""
     height, width, _ = second.shape
     y0, y1 = (output.y0, output.y1) if height > 1 else (0, 1)
     x0, x1 = (output.x0, output.x1) if width > 1 else (0, 1)
-    return surface(second, Slab(0, y0, y1, x0, x1, height, width), offset, region)
+    return _at(second, Slab(0, y0, y1, x0, x1, height, width), place)
 
 
 def _channels(output: Surface, stripe: Stripe, place: OperationConstants | None) -> Surface:
@@ -256,11 +268,9 @@ def _check_block(operation: NpuOperation, stripe: Stripe, place: OperationConsta
 
 
 def _copy(
-    operation: NpuOperation, step: CopyConstants, offsets: Mapping[int, int], place: OperationConstants | None
+    operation: NpuOperation, step: CopyConstants, places: Mapping[int, RegionByte], place: OperationConstants | None
 ) -> Copy:
     if place is None:
         raise CodegenError(f"operation '{operation.name}' ({operation.kind.value}) has no constants to copy")
     length = place.length_bytes
-    return Copy(
-        MemoryRange(CONSTANTS_REGION, place.offset, length), MemoryRange(ARENA_REGION, offsets[step.buffer], length)
-    )
+    return Copy(MemoryRange(CONSTANTS_REGION, place.offset, length), MemoryRange(*places[step.buffer], length))

@@ -118,10 +118,14 @@ def verify(artifact: Artifact) -> Artifact:
     """
     if artifact.arena_bytes % ALIGNMENT_BYTES or artifact.arena_bytes < 0:
         raise CodegenError(f"the arena of '{artifact.name}' is {artifact.arena_bytes} bytes, not a multiple of 16")
-    if max(artifact.arena_bytes, len(artifact.constants)) > LARGEST_BYTES:
+    fast_bytes = artifact.fast_bytes or 0
+    if fast_bytes % ALIGNMENT_BYTES or fast_bytes < 0:
+        raise CodegenError(f"the fast memory of '{artifact.name}' is {fast_bytes} bytes, not a multiple of 16")
+    if max(artifact.arena_bytes, fast_bytes, len(artifact.constants)) > LARGEST_BYTES:
         raise CodegenError(
-            f"'{artifact.name}' needs an arena of {artifact.arena_bytes} bytes and {len(artifact.constants)} bytes of "
-            f"constants; offsets in both are signed 32-bit numbers, which end at {LARGEST_BYTES}"
+            f"'{artifact.name}' needs an arena of {artifact.arena_bytes} bytes, {fast_bytes} bytes of fast memory and "
+            f"{len(artifact.constants)} bytes of constants; offsets in all are signed 32-bit numbers, which end at "
+            f"{LARGEST_BYTES}"
         )
     if len(artifact.constants) % ALIGNMENT_BYTES:
         raise CodegenError(f"the constants of '{artifact.name}' are {len(artifact.constants)} bytes, not 16 times n")

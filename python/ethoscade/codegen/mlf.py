@@ -100,7 +100,7 @@ def _module(artifact: Artifact, options: COptions) -> dict[str, Any]:
     }
     main = {
         "device": _CPU,
-        "workspace_size_bytes": whole_lines(artifact.arena_bytes),
+        "workspace_size_bytes": whole_lines(artifact.arena_bytes) + whole_lines(artifact.fast_bytes or 0),
         "constants_size_bytes": _constant_bytes(artifact),
         "io_size_bytes": 0,
         **ends,
@@ -134,9 +134,10 @@ def _end(tensor: Tensor) -> dict[str, Any]:
 
 def listing(artifact: Artifact) -> str:
     """What the network became, as text: every tensor with its place, every call with what it reads and writes."""
+    fast = f"fast memory {artifact.fast_bytes} bytes, " if artifact.fast_bytes else ""
     lines = [
         f"network {artifact.name} for {artifact.accelerator}",
-        f"arena {artifact.arena_bytes} bytes, constants {len(artifact.constants)} bytes",
+        f"arena {artifact.arena_bytes} bytes, {fast}constants {len(artifact.constants)} bytes",
         "",
         "tensors",
     ]

@@ -23,11 +23,19 @@ from ..lowering.npu import (
 
 CONSTANTS_REGION = 0
 ARENA_REGION = 1
+FAST_REGION = 2
 TABLES_REGION = -1
 """The area of the NPU's own memory that holds tables; offsets count from its start. Not a region of the driver's."""
 
 SLOT_BYTES = 256
 """Tables begin at multiples of so many bytes of their area, which holds eight of them."""
+
+
+class RegionByte(NamedTuple):
+    """Where something begins: a byte of a memory region."""
+
+    region: int
+    offset_bytes: int
 
 
 class MemoryRange(NamedTuple):
@@ -135,7 +143,7 @@ class TableSlot:
 class Kernel:
     """One kernel operation: an `NpuOperation` on boxes, with addresses.
 
-    `inputs` are one or two surfaces of the arena that kernels may have written; with `constant`, or `scalar`, that is
+    `inputs` are one or two surfaces that kernels may have written; with `constant`, or `scalar`, that is
     the second operand. `padding` is (top, left, bottom, right), `block` (height, width, depth). All else as in
     `NpuOperation`.
     """

@@ -4,9 +4,10 @@ Owns which layout a network gets, and the layout of Arm's Vela. That one holds o
 does not fit it is written as `raw_program` describes networks. `docs/raw.md` documents both for their readers.
 
 Vela's: arrays by name; `cmd_data` (driver payload) and `weight_data` (region 0) as bytes, `scratch_*` the arena
-(region 1), `scratch_fast_*` empty, and for inputs, outputs and variables their shape padded with ones in front to six
-dimensions, element size in bytes, region and byte offset in it. `variable_data`, which Vela does not write, is what
-variables hold before the first run, one after the other; they keep their places in the arena from run to run.
+(region 1), `scratch_fast_*` the fast memory (region 2), if there is one, and for inputs, outputs and variables their
+shape padded with ones in front to six dimensions, element size in bytes, region and byte offset in it. `variable_data`,
+which Vela does not write, is what variables hold before the first run, one after the other; they keep their places in
+the arena from run to run.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .raw_program import program_arrays
 _DIMENSIONS = 6
 _CONSTANTS_REGION = 0
 _ARENA_REGION = 1
+_FAST_REGION = 2
 # A zip file's times start here; anything later would make the bytes depend on the day.
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -74,9 +76,9 @@ def _of_one_call(artifact: Artifact, call: NpuCall) -> dict[str, Array]:
         "scratch_shape": np.array([artifact.arena_bytes], np.int64),
         "scratch_region": np.array(_ARENA_REGION, np.int64),
         "scratch_size": np.array(artifact.arena_bytes, np.int64),
-        "scratch_fast_shape": np.array([0], np.int64),
-        "scratch_fast_region": np.array(0, np.int64),
-        "scratch_fast_size": np.array(0, np.int64),
+        "scratch_fast_shape": np.array([artifact.fast_bytes or 0], np.int64),
+        "scratch_fast_region": np.array(_FAST_REGION if artifact.fast_bytes else 0, np.int64),
+        "scratch_fast_size": np.array(artifact.fast_bytes or 0, np.int64),
     }
     graph = artifact.graph
     state = tuple(variable.before for variable in graph.variables)

@@ -23,7 +23,7 @@ from .origins import Origins
 from .tflite_options import told_options
 
 _VERSION = 1
-_ARENA = "arena"
+_ARENA, _FAST = "arena", "fast"
 
 
 def program_arrays(artifact: Artifact) -> dict[str, Array]:
@@ -41,7 +41,8 @@ def program_arrays(artifact: Artifact) -> dict[str, Array]:
         "name": artifact.name,
         "accelerator": artifact.accelerator if payloads else None,
         "arena_bytes": artifact.arena_bytes,
-        "regions": ["weight_data", _ARENA, _ARENA] if payloads else [],
+        "fast_bytes": artifact.fast_bytes or 0,
+        "regions": ["weight_data", _ARENA, _FAST if artifact.fast_bytes else _ARENA] if payloads else [],
         "tensors": [_tensor(artifact, t, constants if t in wanted else None, lends=t in lenders) for t in range(count)],
         "inputs": list(artifact.graph.given),
         "outputs": list(artifact.graph.handed_out),

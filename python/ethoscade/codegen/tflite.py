@@ -244,6 +244,12 @@ class _Writer:
         found["constants"] = self._add_tensor("read_only", (len(blob),), schema.TensorType.UINT8, blob, NOT_PLANNED)
         size = (self.artifact.arena_bytes,)
         found["scratch"] = self._add_tensor("scratch", size, schema.TensorType.UINT8, None, 0)
+        found["fast"] = found["scratch"]
+        if self.artifact.fast_bytes is not None:
+            # Readers tell a memory of its own by its size, and runtimes without one give it a place in theirs.
+            more = _BUFFER_ALIGNMENT if self.artifact.fast_bytes in (0, self.artifact.arena_bytes) else 0
+            own = (self.artifact.fast_bytes + more,)
+            found["fast"] = self._add_tensor("scratch_fast", own, schema.TensorType.UINT8, None, NOT_PLANNED)
         return found
 
     def _graph_tensor(self, index: int) -> int:
@@ -262,7 +268,7 @@ class _Writer:
 
     def _npu_operator(self, call: NpuCall, fixed: dict[bytes | str, int], places: dict[int, int]) -> int:
         code = self._code(schema.BuiltinOperator.CUSTOM, CUSTOM_CODE.encode(), 1)
-        memories = [fixed[call.payload], fixed["constants"], fixed["scratch"], fixed["scratch"]]
+        memories = [fixed[call.payload], fixed["constants"], fixed["scratch"], fixed["fast"]]
         inputs = self._indices([*memories, *(places[t] for t in call.inputs)])
         outputs = self._indices([places[t] for t in call.outputs if t not in self.written_over])
         options = self.builder.CreateByteVector(_CUSTOM_OPTIONS)

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 
 from ..codegen.artifact import Artifact
 from ..lowering.npu import NpuGraph
-from ..scheduling.program import CallOperator, Program, ProgramBuffer, Step
+from ..scheduling.program import Arrangement, CallOperator, Program, ProgramBuffer, Step, in_fast
 from ..target import Target
 from .explanation import buffer_names, operation_at
 
 
 @dataclass(frozen=True)
 class Address:
-    """Bytes [address, address + size_bytes) of a pool, "arena" or "constants", in the target's `memory`.
+    """Bytes [address, address + size_bytes) of a pool, "arena", "fast" or "constants", in the target's `memory`.
 
-    `kind` is "tensor", "rolling", "weights" (a copy of constants) or "workspace" in the arena, and "weights", "scales",
+    The fast memory is the NPU's own, where it has one beside the arena.
+    `kind` is "tensor", "rolling", "weights" (a copy of constants) or "workspace" in both, and "weights", "scales",
     "operand" or "table" in the constants. `names` are the tensors that lie there, or the operators whose constants they
     are. In the arena it lives in steps [first_step, last_step) of the program, from operator `first` to `last`;
     constants always live, and both are None. `shares` names those that have some of these bytes during common steps,
@@ -39,30 +40,28 @@ class Address:
     shares: tuple[str, ...]
 
 
-def addresses_of(
-    artifact: Artifact, target: Target, npu: NpuGraph, program: Program, offsets: Sequence[int]
-) -> tuple[Address, ...]:
-    """The address table: the arena by address and time, then the constants by address."""
-    arena = list(_arena(artifact, target, npu, program, offsets))
-    return (*sorted(arena, key=lambda of: (of.address, of.first_step or 0, of.names)), *_constants(artifact, target))
+def addresses_of(artifact: Artifact, target: Target, npu: NpuGraph, arranged: Arrangement) -> tuple[Address, ...]:
+    """The address table: arena and fast memory, each by address and time, then the constants by address."""
+    found = list(_buffers(artifact, target, npu, arranged))
+    found.sort(key=lambda of: (of.pool, of.address, of.first_step or 0, of.names))
+    return (*found, *_constants(artifact, target))
 
 
-def _arena(
-    artifact: Artifact, target: Target, npu: NpuGraph, program: Program, offsets: Sequence[int]
-) -> Iterator[Address]:
-    graph, buffers = artifact.graph, program.buffers
+def _buffers(artifact: Artifact, target: Target, npu: NpuGraph, arranged: Arrangement) -> Iterator[Address]:
+    graph, program, offsets = artifact.graph, arranged.program, arranged.offsets
+    buffers, fast = program.buffers, in_fast(arranged)
     known = buffer_names(graph, npu, program)
     tensors: dict[int, list[str]] = {}
     for tensor, place in program.tensor_buffers.items():
         tensors.setdefault(place, []).append(graph.tensors[tensor].name)
     names = [tuple(dict.fromkeys([known[i], *sorted(tensors.get(i, ()))])) for i in range(len(buffers))]
-    shared = _sharing(buffers, offsets)
+    shared = _sharing(buffers, arranged)
     for i, buffer in enumerate(buffers):
         yield Address(
             names=names[i],
             kind=buffer.kind,
-            memory=target.arena.name,
-            pool="arena",
+            memory=target.cache.name if i in fast else target.arena.name,
+            pool="fast" if i in fast else "arena",
             address=offsets[i],
             size_bytes=buffer.size_bytes,
             first_step=buffer.first_step,
@@ -82,13 +81,16 @@ def _constants(artifact: Artifact, target: Target) -> Iterator[Address]:
         yield Address(names, kind, target.constants.name, "constants", offset, size, None, None, "", "", ())
 
 
-def _sharing(buffers: Sequence[ProgramBuffer], offsets: Sequence[int]) -> list[list[int]]:
+def _sharing(buffers: Sequence[ProgramBuffer], arranged: Arrangement) -> list[list[int]]:
     """Of each buffer those that have some of its bytes during common steps: few are in use at once."""
+    offsets, pools = arranged.offsets, arranged.pools
     found: list[list[int]] = [[] for _ in buffers]
     active: list[int] = []
     for i in sorted(range(len(buffers)), key=lambda i: buffers[i].first_step):
         active = [j for j in active if buffers[j].last_step > buffers[i].first_step]
         for j in active:
+            if pools[i] != pools[j]:
+                continue
             if offsets[i] < offsets[j] + buffers[j].size_bytes and offsets[j] < offsets[i] + buffers[i].size_bytes:
                 found[i].append(j)
                 found[j].append(i)

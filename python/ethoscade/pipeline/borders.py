@@ -12,7 +12,6 @@ output. `codegen.layout` says the same of places, and refuses others.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,19 +20,17 @@ from ..codegen.layout import ALIGNMENT_BYTES, distance, may_overlay
 from ..errors import ConfigError
 from ..ir import Graph
 from ..lowering.aliases import root
-from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program, ProgramBuffer
+from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program, ProgramBuffer, in_fast
 from ..util.arguments import shown
 from ..util.frozen import FrozenMap
 from ..util.progress import Tick
+from .placing import ITERATIONS, placed, settled
 
 if TYPE_CHECKING:
     from ..memory import Buffer, Share
 
 _FAR = 1 << 59
 """Beyond any distance in an arena."""
-
-_ITERATIONS = 5_000
-"""Moves that the memory planner may try for a program between its borders; every point of a curve has one."""
 
 
 @dataclass(frozen=True)
@@ -174,18 +171,14 @@ def surround(graph: Graph, borders: Sequence[Border], inner: Arrangement, tick: 
     """
     if not borders:
         return inner
-    # Networks without such borders are not placed anew, and do not wait for the planner's types.
-    from ..memory import Pool, plan
-
-    program = _surrounded(graph, borders, inner.program)
-    pinned = _memory(graph, borders, program, inner.offsets)
-    pools = (Pool("arena", None, ALIGNMENT_BYTES),)
-    best = plan(pinned, pools=pools, tick=tick)
-    least = max(inner.arena_bytes, least_bytes(graph, borders))
-    if _rounded(best.peak_bytes) > least:
-        again = plan(_memory(graph, borders, program), pools=pools, iterations=_ITERATIONS, tick=tick)
-        best = min(best, again, key=lambda placement: placement.peak_bytes)
-    return Arrangement(program, best.offsets, _rounded(best.peak_bytes))
+    program, count = _surrounded(graph, borders, settled(inner)), len(inner.pool_bytes)
+    best = placed(program, _memory(graph, borders, program, dict(enumerate(inner.offsets))), count, tick=tick)
+    least = max(inner.pool_bytes[-1], least_bytes(graph, borders))
+    if best.pool_bytes[-1] > least:
+        kept = {buffer: inner.offsets[buffer] for buffer in in_fast(inner)}
+        again = placed(program, _memory(graph, borders, program, kept), count, ITERATIONS, tick)
+        best = min(best, again, key=lambda arranged: arranged.pool_bytes[-1])
+    return best
 
 
 def least_bytes(graph: Graph, borders: Sequence[Border]) -> int:
@@ -210,10 +203,10 @@ def _surrounded(graph: Graph, borders: Sequence[Border], inner: Program) -> Prog
     buffers = [_moved(buffer, start, begins.get(index), ends.get(index)) for index, buffer in enumerate(inner.buffers)]
     for number, border in enumerate(before):
         held[border.outside] = len(buffers)
-        buffers.append(_whole(graph, border.outside, 0, number + 1))
+        buffers.append(_whole(graph, border.outside, 0, number + 1, buffers[held[border.inside]].pools))
     for number, border in enumerate(after):
         held[border.outside] = len(buffers)
-        buffers.append(_whole(graph, border.outside, end + number, last))
+        buffers.append(_whole(graph, border.outside, end + number, last, buffers[held[border.inside]].pools))
     calls = [[CallOperator(border.operator) for border in side] for side in (before, after)]
     return Program([*calls[0], *inner.steps, *calls[1]], buffers, held)
 
@@ -223,9 +216,9 @@ def _given(graph: Graph, ends: Sequence[int]) -> list[int]:
     return [*ends, *graph.kept]
 
 
-def _whole(graph: Graph, tensor: int, first_step: int, last_step: int) -> ProgramBuffer:
+def _whole(graph: Graph, tensor: int, first_step: int, last_step: int, pools: Sequence[int]) -> ProgramBuffer:
     of = graph.tensors[tensor]
-    return ProgramBuffer(f"tensor of '{of.name}'", "tensor", of.size_bytes, first_step, last_step, tensor)
+    return ProgramBuffer(f"tensor of '{of.name}'", "tensor", of.size_bytes, first_step, last_step, tensor, (), pools)
 
 
 def _moved(buffer: ProgramBuffer, steps: int, begin: int | None, end: int | None) -> ProgramBuffer:
@@ -239,16 +232,15 @@ def _moved(buffer: ProgramBuffer, steps: int, begin: int | None, end: int | None
     return ProgramBuffer(buffer.name, buffer.kind, buffer.size_bytes, first, last, buffer.tensor, shown, buffer.pools)
 
 
-def _memory(graph: Graph, borders: Sequence[Border], program: Program, offsets: Sequence[int] = ()) -> list[Buffer]:
-    """The planner's buffers, the first ones where they lie already.
+def _memory(graph: Graph, borders: Sequence[Border], program: Program, offsets: Mapping[int, int]) -> list[Buffer]:
+    """The planner's buffers, those of `offsets` where they lie already.
 
     At a border's own step both of its tensors are in use, and share bytes as they may.
     """
     from ..memory import Share, program_buffers
 
-    places = itertools.chain(offsets, itertools.repeat(None))
-    numbered = enumerate(zip(program_buffers(program), places, strict=False))
-    problem = [replace(buffer, name=str(index), offset=offset) for index, (buffer, offset) in numbered]
+    numbered = enumerate(program_buffers(program))
+    problem = [replace(buffer, name=str(index), offset=offsets.get(index)) for index, buffer in numbered]
     for border in borders:
         outer, inner = program.tensor_buffers[border.outside], program.tensor_buffers[border.inside]
         least = distance(graph, graph.operators[border.operator])

@@ -77,14 +77,14 @@ def check(
     watch.begin("place")
     schedule = scheduling.uncascaded(network.problem)
     arranged = compiler.arrange(network, schedule)
-    artifact = compiler.emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
+    artifact = compiler.emit(network, arranged)
     operators = compiler.summaries(network, schedule, arranged.program)
     streams = [call.payload for call in artifact.calls if isinstance(call, NpuCall)]
     constants_in_sram = len(artifact.constants) if target.constants_in_sram else 0
     sram_bytes = arranged.arena_bytes + constants_in_sram
-    fed = replace(target, constants=target.arena)
-    table = table_of(artifact, fed, network.npu, arranged.program, operators, sram_bytes)
-    peak = peak_of(network.graph, network.npu, arranged.program)
+    fed = replace(target, constants=target.cache)
+    table = table_of(artifact, fed, network.npu, arranged, operators, sram_bytes)
+    peak = peak_of(network.graph, network.npu, arranged)
     looked = Looked(network.graph, target, network.npu, network.encoded, operators, table, artifact, peak)
     watch.end()
     return Check(

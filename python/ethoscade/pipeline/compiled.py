@@ -22,7 +22,7 @@ from ..lowering.npu import NpuGraph
 from ..rewrites import DeadChannels
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
-from ..scheduling.program import CallOperator, Program
+from ..scheduling.program import Arrangement, CallOperator, Program
 from ..target import Target
 from ..util.arguments import Range, checked, shown
 from ..util.frozen import FrozenMap
@@ -95,7 +95,7 @@ class Compiled:
     That, the budget and the frontier count arena and constants in whole lines of `line_bytes`, each.
 
     `dead_channels` tells of each operator with weights what became of its output channels that are constant, or unread.
-    `buffer_offsets` are the first bytes in the arena of the buffers of `program`. `floor` is the step of the leanest
+    `arrangement` is the program and where its buffers lie. `floor` is the step of the leanest
     schedule found at which most bytes are alive: what runs there sets the floor.
     """
 
@@ -107,8 +107,7 @@ class Compiled:
     npu: NpuGraph = field(repr=False)
     problem: Problem = field(repr=False)
     schedule: Schedule = field(repr=False)
-    program: Program = field(repr=False)
-    buffer_offsets: tuple[int, ...] = field(repr=False)
+    arrangement: Arrangement = field(repr=False)
     floor: Peak = field(repr=False)
     operators: tuple[OperatorSummary, ...] = field(repr=False)
     seconds: Mapping[str, float] = field(repr=False)
@@ -135,18 +134,35 @@ class Compiled:
         return self.artifact.name
 
     @property
+    def program(self) -> Program:
+        """What is done, step by step."""
+        return self.arrangement.program
+
+    @property
+    def buffer_offsets(self) -> tuple[int, ...]:
+        """The first byte of each buffer of `program`: in the arena, or in the fast memory."""
+        return tuple(self.arrangement.offsets)
+
+    @property
     def pools(self) -> dict[str, int]:
-        """Bytes by pool: the arena, the read-only constants, and the command streams."""
+        """Bytes by pool: the arena, fast memory where there is one, the read-only constants, the command streams."""
         streams = sum(len(call.payload) for call in self.artifact.calls if isinstance(call, NpuCall))
-        return {"arena": self.artifact.arena_bytes, "constants": len(self.artifact.constants), "commands": streams}
+        fast = {} if self.artifact.fast_bytes is None else {"fast": self.artifact.fast_bytes}
+        constants = len(self.artifact.constants)
+        return {"arena": self.artifact.arena_bytes, **fast, "constants": constants, "commands": streams}
 
     @property
     def sram_bytes(self) -> int:
-        """SRAM in use: the arena, and the constants where the memory mode keeps them in SRAM, in whole lines each."""
+        """SRAM in use: the arena, and the constants where the memory mode keeps them in SRAM, in whole lines each.
+
+        Where the arena lies in DRAM it is the fast memory alone.
+        """
         return self._sram_in_lines(self.line_bytes)
 
     def _sram_in_lines(self, line_bytes: int) -> int:
-        kept = [self.pools["arena"], *([self.pools["constants"]] if self.target.constants_in_sram else [])]
+        pools = self.pools
+        tensors = pools["fast" if self.target.has_cache else "arena"]
+        kept = [tensors, *([pools["constants"]] if self.target.constants_in_sram else [])]
         return sum(whole_lines(size, line_bytes) for size in kept)
 
     def _check_lines_of_c(self) -> None:
@@ -241,7 +257,9 @@ class Compiled:
         from ..codegen import micro_arena, tflite
         from ..frontend import read_tflite
 
-        return micro_arena.of_file(read_tflite(tflite.write(self.artifact)), self.artifact.arena_bytes)
+        # A runtime whose driver knows no fast memory has it in its arena.
+        planned = self.artifact.arena_bytes + (self.artifact.fast_bytes or 0)
+        return micro_arena.of_file(read_tflite(tflite.write(self.artifact)), planned)
 
     @property
     def kinds_on_cpu(self) -> tuple[KindOnCpu, ...]:
@@ -258,7 +276,7 @@ class Compiled:
 
     def table(self) -> OperatorTable:
         """A row for each operator: cycles and what bounds them, bytes by memory, SRAM, MACs; the rows add up."""
-        return table_of(self.artifact, self.target, self.npu, self.program, self.operators, self.sram_bytes)
+        return table_of(self.artifact, self.target, self.npu, self.arrangement, self.operators, self.sram_bytes)
 
     @checked()
     def cpu_time(self, cpu: str | CpuDescription | None = None) -> CpuTime:
@@ -271,18 +289,16 @@ class Compiled:
 
     def addresses(self) -> tuple[Address, ...]:
         """Where everything lies: each buffer of the arena, by address and time, then the constants, by address."""
-        return addresses_of(self.artifact, self.target, self.npu, self.program, self.buffer_offsets)
+        return addresses_of(self.artifact, self.target, self.npu, self.arrangement)
 
     def explain(self) -> Explanation:
         """Every group with its stripes and buffers, and what is alive at the network's peak; `str()` of it is text."""
-        return explain(
-            self.artifact.graph, self.npu, self.problem, self.schedule, self.program, self.artifact.arena_bytes
-        )
+        return explain(self.artifact.graph, self.npu, self.problem, self.schedule, self.arrangement)
 
     @property
     def live_bytes(self) -> int:
         """Most bytes of the arena in use at one step: what no placement of this program goes below."""
-        return peak_of(self.artifact.graph, self.npu, self.program).live_bytes
+        return peak_of(self.artifact.graph, self.npu, self.arrangement).live_bytes
 
     @checked()
     def report(

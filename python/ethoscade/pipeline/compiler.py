@@ -9,51 +9,51 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
 
 from ..codegen import command_stream
-from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.c_kernels import OURS, KernelTable, workspaces
 from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
 from ..codegen.weights import (
-    Constants,
     EncodedOperation,
     Encoder,
     SliceChoice,
     contents,
     laid_out_bytes,
-    lay_out,
-    places_of,
 )
-from ..errors import BudgetError, CodegenError, UnsupportedOperatorError
+from ..errors import BudgetError, UnsupportedOperatorError
 from ..frontend import ETHOS_U
 from ..ir import Graph, Operator
 from ..lowering import Support, elements, lower
 from ..lowering.folding import fold_tables
 from ..lowering.joins import without_copies
-from ..lowering.npu import NpuGraph, NpuOperation, graph_tensors, tables_of
+from ..lowering.npu import NpuGraph, NpuOperation, tables_of
 from ..lowering.slices import read_in_place
-from ..rewrites import DeadChannels, remove_dead_channels, simplify
+from ..rewrites import remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Problem
-from ..scheduling.program import Arrangement, CopyConstants, CopyTensor, LoadTable, Program, Stripe
+from ..scheduling.program import Arrangement, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..scheduling.specs import Encoding, EncodingSpec, SlicedSpec, StreamSpec
 from ..target import Target
+from ..util.frozen import FrozenMap
 from ..util.progress import Progress as Progress
 from ..util.progress import Stopwatch as Stopwatch
 from ..util.progress import Tick as Tick
 from ..util.progress import nobody_asks
-from .borders import Border, inside_of, least_bytes, overlaid, surround
+from .borders import least_bytes, overlaid, surround
 from .compiled import Compiled, Curve, knee_of
+from .emission import emit as emit
 from .explanation import Peak, peak_of, short
 from .macs import macs_of
+from .network import Network as Network
+from .network import Planned as Planned
+from .network import stated
 from .partition import Partition, partition, reordered
 from .state import kept_in_place
 from .table import OperatorSummary
@@ -67,58 +67,6 @@ _NO_NPU = "no NPU"
 """Why all operators stay on the CPU of a device that is one."""
 
 
-class Planned(Protocol):
-    """A model and the scheduling problem that it is, whatever the device."""
-
-    @property
-    def source(self) -> Graph:
-        """The model as it was read."""
-
-    @property
-    def graph(self) -> Graph:
-        """The model as the rewrites left it."""
-
-    @property
-    def npu(self) -> NpuGraph:
-        """What of it the NPU does."""
-
-    @property
-    def problem(self) -> Problem:
-        """What is searched."""
-
-    @property
-    def borders(self) -> tuple[Border, ...]:
-        """The operators around it that write over their inputs."""
-
-
-@dataclass(frozen=True, eq=False)
-class Network:
-    """A model made ready for scheduling on a target: everything that no budget changes.
-
-    `problem` is what lies between the `borders`, whose operators write over their inputs before and after it.
-    """
-
-    source: Graph
-    graph: Graph
-    target: Target
-    partition: Partition
-    npu: NpuGraph
-    encoded: tuple[EncodedOperation, ...]
-    problem: Problem
-    dead_channels: tuple[DeadChannels, ...] = ()
-    borders: tuple[Border, ...] = ()
-    kernels: KernelTable = OURS
-
-    @property
-    def summary(self) -> str:
-        """What became of the model, in a line of a log."""
-        return (
-            f"{len(self.partition.npu_operators):,} operators on the NPU as {len(self.npu.operations):,} operations, "
-            f"{len(self.partition.cpu_operators):,} on the CPU, "
-            f"{sum(one.whole.length_bytes for one in self.encoded if one.whole):,} bytes of weight streams"
-        )
-
-
 def carry_out(
     network: Network,
     curve: Curve,
@@ -130,10 +78,10 @@ def carry_out(
     watch = watch or Stopwatch()
     watch.begin("place")
     arranged = arrange(network, proposal, watch.tick)
-    watch.note(f"{arranged.arena_bytes:,} bytes of arena, {len(arranged.program.steps):,} steps")
+    watch.note(f"{arranged.arena_bytes:,} bytes of SRAM, {len(arranged.program.steps):,} steps")
     schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("codegen")
-    artifact = emit(network, arranged.program, dict(enumerate(arranged.offsets)), arranged.arena_bytes)
+    artifact = emit(network, arranged)
     watch.note(f"{len(artifact.calls):,} calls, {len(artifact.constants):,} bytes of constants")
     return Compiled(
         artifact=artifact,
@@ -144,8 +92,7 @@ def carry_out(
         npu=network.npu,
         problem=network.problem,
         schedule=schedule,
-        program=arranged.program,
-        buffer_offsets=tuple(arranged.offsets),
+        arrangement=arranged,
         floor=floor_of(network, curve),
         operators=summaries(network, schedule, arranged.program),
         seconds=watch.end(),
@@ -218,9 +165,21 @@ def prepare(
     streams = map(StreamSpec, registers, contents(encoded))
     sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
     _log(graph, divided, npu, sized)
-    inner, between = inside_of(graph, edges), divided.order[len(first) : len(divided.order) - len(last)]
-    stated = scheduling_problem.build(inner, between, npu, sized, target.placed_for, scratch)
-    return Network(source, graph, target, divided, npu, tuple(encoded), stated, dead, edges, kernels)
+    problem = stated(graph, divided, edges, npu, sized, target, scratch)
+    return Network(
+        source,
+        graph,
+        target,
+        divided,
+        npu,
+        tuple(encoded),
+        problem,
+        dead,
+        edges,
+        kernels,
+        tuple(sized),
+        FrozenMap(scratch),
+    )
 
 
 def _log(graph: Graph, divided: Partition, npu: NpuGraph, encodings: Sequence[Encoding]) -> None:
@@ -364,88 +323,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
 
 def floor_of(network: Planned, curve: Curve) -> Peak:
     """The step at which most bytes are alive of the leanest schedule that was found."""
-    return peak_of(network.graph, network.npu, arrange(network, curve.proposals[0]).program)
-
-
-def emit(network: Network, program: Program, offsets: Mapping[int, int], arena_bytes: int) -> Artifact:
-    """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
-    steps = [step for step in program.steps if isinstance(step, (Stripe, CopyConstants))]
-    used = {(step.stage, step.portion) for step in steps}
-    constants = lay_out(network.encoded, used, tables_of(network.npu.operations))
-    calls: list[NpuCall | CpuCall] = []
-    run: list[Stripe | CopyConstants | LoadTable] = []
-    for step in (*program.steps, None):
-        if isinstance(step, CopyTensor):
-            raise CodegenError(f"buffer {step.source} is copied between memories; commands keep tensors in one")
-        if isinstance(step, (Stripe, CopyConstants, LoadTable)):
-            run.append(step)
-            continue
-        if run:
-            told = frozenset(t for call in calls if isinstance(call, NpuCall) for t in call.outputs)
-            calls.append(_npu_call(network, constants, run, offsets, f"npu_{len(calls)}", told))
-            run = []
-        if step is not None:
-            workspace = step.workspace
-            place = (0, 0) if workspace is None else (offsets[workspace], program.buffers[workspace].size_bytes)
-            calls.append(CpuCall(step.operator, *place))
-    return Artifact(
-        name=network.source.name,
-        accelerator=network.target.accelerator.name,
-        graph=network.graph,
-        calls=tuple(calls),
-        constants=constants.blob,
-        arena_bytes=arena_bytes,
-        offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items()},
-        kernels=network.kernels,
-        system_config=network.target.system_config,
-        memory_mode=network.target.memory_mode,
-        constant_places=places_of(
-            constants,
-            network.npu.operations,
-            [network.graph.operators[operation.operator].name for operation in network.npu.operations],
-        ),
-    )
-
-
-def _npu_call(
-    network: Network,
-    constants: Constants,
-    run: Sequence[Stripe | CopyConstants | LoadTable],
-    offsets: Mapping[int, int],
-    name: str,
-    told: Collection[int],
-) -> NpuCall:
-    operations = network.npu.operations
-    payload = command_stream.generate(operations, run, offsets, constants, network.target.accelerator)
-    performed = [operations[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
-    made = graph_tensors([operation.ofm for operation in performed])
-    read = graph_tensors([view for operation in performed for view in operation.inputs])
-    served = {operator for operation in performed for operator in operation.serves}
-    graph = network.graph
-    names = tuple(";".join(graph.operators[i].name for i in operations[step.stage].serves) for step in run)
-    given = tuple(t for t in read if t not in made)
-    renamed = (t for t, root in network.npu.aliases.items() if root in given and t in graph.outputs and t not in told)
-    return NpuCall(name, payload, given, (*_wanted(network, made, served), *renamed), names)
-
-
-def _wanted(network: Network, made: Iterable[int], served: Collection[int]) -> tuple[int, ...]:
-    """What others than the operators `served` want of the tensors that an NPU call made, by the names that they use.
-
-    The CPU and the caller know the bytes by their aliases' names; further NPU calls know the tensor that was made.
-    """
-    graph, aliases = network.graph, network.npu.aliases
-    names = {root: [root] for root in made}
-    for alias, root in aliases.items():
-        if root in names:
-            names[root].append(alias)
-    consumers, on_cpu = graph.consumers(), frozenset(network.partition.cpu_operators)
-    renaming = {i for i in network.partition.npu_operators if graph.operators[i].outputs[0] in aliases}
-    found: list[int] = []
-    for root, tensors in names.items():
-        readers = {t: frozenset(consumers.get(t, ())) - renaming for t in tensors}
-        again = any(not of <= on_cpu.union(served) for of in readers.values())
-        found += [t for t in tensors if t in graph.outputs or readers[t] & on_cpu or (t == root and again)]
-    return tuple(found)
+    return peak_of(network.graph, network.npu, arrange(network, curve.proposals[0]))
 
 
 def summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:

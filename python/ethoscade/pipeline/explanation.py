@@ -17,7 +17,17 @@ from ..ir import Graph, Operator
 from ..lowering.npu import NpuGraph, NpuOperation
 from ..scheduling.decisions import Backwards, Bands, Group, Schedule, Split
 from ..scheduling.problem import Problem
-from ..scheduling.program import BufferKind, CallOperator, CopyConstants, CopyTensor, LoadTable, Program, Stripe
+from ..scheduling.program import (
+    Arrangement,
+    BufferKind,
+    CallOperator,
+    CopyConstants,
+    CopyTensor,
+    LoadTable,
+    Program,
+    Stripe,
+    in_scarce,
+)
 
 _PLURAL: Mapping[BufferKind, str] = {
     "tensor": "tensors",
@@ -110,23 +120,21 @@ class Explanation:
         return "\n".join(_lines(self))
 
 
-def explain(
-    graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, program: Program, arena_bytes: int
-) -> Explanation:
-    """Explain a program that `schedule` became; sizes in bytes."""
-    reader = _ProgramReader(graph, npu, problem, schedule, program)
+def explain(graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, arranged: Arrangement) -> Explanation:
+    """Explain a placed program that `schedule` became; sizes in bytes."""
+    reader, steps = _ProgramReader(graph, npu, problem, schedule, arranged), len(arranged.program.steps)
     groups = tuple(reader.groups())
-    peak = reader.peak_among(range(len(program.steps)))
+    peak = reader.peak_among(range(steps))
     running = reader.group_of_step[peak.step]
     others = [group.peak for group in groups if reader.group_of_step[group.peak.step] != running]
     elsewhere = max(others, key=lambda other: other.live_bytes, default=None)
-    return Explanation(arena_bytes, len(program.steps), groups, peak, elsewhere)
+    return Explanation(arranged.arena_bytes, steps, groups, peak, elsewhere)
 
 
-def peak_of(graph: Graph, npu: NpuGraph, program: Program) -> Peak:
-    """The first step at which most bytes are alive."""
-    live, names = live_bytes_by_step(program), buffer_names(graph, npu, program)
-    return _peak_at(graph, npu, program, names, live, max(range(len(live)), key=live.__getitem__))
+def peak_of(graph: Graph, npu: NpuGraph, arranged: Arrangement) -> Peak:
+    """The first step at which most bytes of the scarce memory are alive."""
+    live, names = live_bytes_by_step(arranged), buffer_names(graph, npu, arranged.program)
+    return _peak_at(graph, npu, arranged, names, live, max(range(len(live)), key=live.__getitem__))
 
 
 # --- reading a program ------------------------------------------------------------------------------------------------
@@ -135,9 +143,13 @@ def peak_of(graph: Graph, npu: NpuGraph, program: Program) -> Peak:
 class _ProgramReader:
     """A program with what several explanations of it need, worked out once."""
 
-    def __init__(self, graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, program: Program) -> None:
-        self.graph, self.npu, self.problem, self.schedule, self.program = graph, npu, problem, schedule, program
-        self.live = live_bytes_by_step(program)
+    def __init__(
+        self, graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, arranged: Arrangement
+    ) -> None:
+        self.graph, self.npu, self.problem, self.schedule = graph, npu, problem, schedule
+        self.arranged, program = arranged, arranged.program
+        self.program = program
+        self.live = live_bytes_by_step(arranged)
         self.names = buffer_names(graph, npu, program)
         self.stripes: dict[int, list[Stripe]] = {}
         for step in program.steps:
@@ -183,7 +195,7 @@ class _ProgramReader:
     def peak_among(self, steps: Sequence[int]) -> Peak:
         """The first of these steps at which most bytes are alive."""
         at = max(steps, key=self.live.__getitem__, default=0)
-        return _peak_at(self.graph, self.npu, self.program, self.names, self.live, at)
+        return _peak_at(self.graph, self.npu, self.arranged, self.names, self.live, at)
 
     def _group_of_steps(self) -> list[int]:
         """The group that runs at each step; copies belong to whatever runs when they are issued.
@@ -291,11 +303,12 @@ def _called_buffers(graph: Graph, program: Program, operator: int) -> Iterator[i
             yield step.workspace
 
 
-def live_bytes_by_step(program: Program) -> list[int]:
-    """Sum of bytes alive at each step; of a program without steps what lies in the arena all the same."""
+def live_bytes_by_step(arranged: Arrangement) -> list[int]:
+    """Sum of bytes of the scarce memory that are alive at each step; without steps what lies there all the same."""
+    program = arranged.program
     changes = [0] * (len(program.steps) + 1)
-    for buffer in program.buffers:
-        for first, last, size in buffer.periods():
+    for index in in_scarce(arranged):
+        for first, last, size in program.buffers[index].periods():
             changes[first] += size
             changes[last] -= size
     return list(itertools.accumulate(changes))[: max(len(program.steps), 1)]
@@ -333,17 +346,18 @@ def buffer_names(graph: Graph, npu: NpuGraph, program: Program) -> Mapping[int, 
 def _peak_at(
     graph: Graph,
     npu: NpuGraph,
-    program: Program,
+    arranged: Arrangement,
     names: Mapping[int, str],
     live: Sequence[int],
     step: int,
 ) -> Peak:
+    program, counted = arranged.program, in_scarce(arranged)
     if not program.steps:
         return Peak(0, "", live[0], ())
     alive = [
         AliveBuffer(names[index], buffer.kind, size, buffer.size_bytes)
         for index, buffer in enumerate(program.buffers)
-        if (size := buffer.live_bytes(step))
+        if index in counted and (size := buffer.live_bytes(step))
     ]
     at = program.steps[step]
     operator = at.operator if isinstance(at, CallOperator) else operation_at(npu, program, at).operator

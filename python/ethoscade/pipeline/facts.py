@@ -16,6 +16,7 @@ from ..ir import Graph
 from ..lowering.npu import NpuGraph
 from ..page.facts import ArenaMap, Choice, Holder, HolderKind, LiveSpan, Moment, NetworkFacts, OperatorNode, What
 from ..scheduling.program import (
+    Arrangement,
     CallOperator,
     CopyConstants,
     CopyTensor,
@@ -24,6 +25,7 @@ from ..scheduling.program import (
     ProgramBuffer,
     Step,
     Stripe,
+    in_scarce,
 )
 from ..target import Target
 from .cpu_time import CpuTime
@@ -55,12 +57,8 @@ class Reported(Protocol):
         """What the NPU does."""
 
     @property
-    def program(self) -> Program:
-        """Its steps and buffers."""
-
-    @property
-    def buffer_offsets(self) -> tuple[int, ...]:
-        """Where the buffers lie."""
+    def arrangement(self) -> Arrangement:
+        """Its steps and buffers, and where these lie."""
 
     @property
     def operators(self) -> tuple[OperatorSummary, ...]:
@@ -116,7 +114,7 @@ def facts_of(
         budget_bytes=made.budget_bytes,
         sram_bytes=made.sram_bytes,
         flash_bytes=made.flash_bytes,
-        constants_in_sram_bytes=made.sram_bytes - made.artifact.arena_bytes,
+        constants_in_sram_bytes=made.sram_bytes - made.arrangement.arena_bytes,
         cycles=made.cycles,
         milliseconds=made.milliseconds,
         inferences_per_second=made.inferences_per_second,
@@ -135,9 +133,9 @@ def facts_of(
 
 
 def arena_map(made: Reported) -> ArenaMap:
-    """Who has which bytes of the arena, step by step."""
+    """Who has which bytes of the SRAM's arena, step by step: of the NPU's own, where the other lies in DRAM."""
     named = _Names(made)
-    program = made.program
+    program, shown = made.arrangement.program, in_scarce(made.arrangement)
     writes, reads = _accesses(made.artifact.graph, program)
     names = buffer_names(made.artifact.graph, made.npu, program)
     kinds = _kinds(made.artifact.graph, program)
@@ -151,10 +149,11 @@ def arena_map(made: Reported) -> ArenaMap:
             tuple(writes.get(index, ())),
             tuple(reads.get(index, ())),
         )
-        for index, (buffer, offset) in enumerate(zip(program.buffers, made.buffer_offsets, strict=True))
+        for index, (buffer, offset) in enumerate(zip(program.buffers, made.arrangement.offsets, strict=True))
+        if index in shown
     )
-    live = tuple(live_bytes_by_step(program))
-    return ArenaMap(tuple(_moments(made)), holders, made.artifact.arena_bytes, live)
+    live = tuple(live_bytes_by_step(made.arrangement))
+    return ArenaMap(tuple(_moments(made)), holders, made.arrangement.arena_bytes, live)
 
 
 class _Names:
@@ -274,7 +273,7 @@ def _touched(graph: Graph, program: Program, step: Step) -> tuple[list[int], lis
 
 def _moments(made: Reported) -> Iterable[Moment]:
     """The steps, stripes numbered by their operator."""
-    program, npu = made.program, made.npu
+    program, npu = made.arrangement.program, made.npu
     place = {summary.index: number for number, summary in enumerate(made.operators)}
     found = [
         step.operator if isinstance(step, CallOperator) else operation_at(npu, program, step).operator

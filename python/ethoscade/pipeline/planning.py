@@ -119,13 +119,13 @@ def _within_last(outline: Outline, curve: Curve) -> Curve:
     kept = [index for index, size in enumerate(taken) if size <= last.size_bytes]
     if not kept:
         least = min(taken)
-        program = arrange(outline.problem, curve.proposals[taken.index(least)]).program
+        arranged = arrange(outline.problem, curve.proposals[taken.index(least)])
         raise BudgetError(
             f"'{outline.source.name}' does not fit into the {last.size_bytes} bytes of the memory '{last.name}' of "
             f"device '{outline.device.name}': what the memories before it do not hold takes {least} bytes of it",
             budget_bytes=last.size_bytes,
             floor_bytes=least,
-            operator=peak_of(outline.graph, outline.npu, program).operator,
+            operator=peak_of(outline.graph, outline.npu, arranged).operator,
         )
     return replace(
         curve,

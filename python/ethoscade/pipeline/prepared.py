@@ -32,6 +32,7 @@ from .borders import Borders, applied
 from .compiled import Compiled, Curve
 from .compiler import Model, Network, Progress, Stopwatch, Tick, constants_in_sram, curve_of, placed_anew
 from .lines import check_line, in_lines, in_steps
+from .network import with_cache
 
 _LOGGER = logging.getLogger(__name__)
 _ALL = ("import", "encode", "plan", "place", "codegen")
@@ -49,6 +50,7 @@ class _Kept:
 
     searches: dict[int, scheduling.BudgetSearch] = field(default_factory=dict)
     frontiers: dict[int, Curve] = field(default_factory=dict)
+    caches: dict[int, Prepared] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +123,8 @@ class Prepared:
         return fits
 
     def _fits(self, budget: int, epsilon: float | Fraction, tick: Tick) -> bool:
+        if self.network.target.has_cache:
+            return self.within(budget, epsilon, tick).floor_bytes <= budget
         inner = budget - constants_in_sram(self.network)
         if not self._is_surrounded and inner >= 0:
             known = self._search(epsilon, tick).fits(_of_the_core(inner), portion(tick, _ENUMERATED, 1))
@@ -150,9 +154,13 @@ class Prepared:
         budget = board.sram_bytes if asked is None and board is not None else asked
         if (remark := self.network.target.remark_on(budget)) is not None:
             _LOGGER.warning(remark)
+        cache = self.network.target.cache if self.network.target.has_cache else None
+        if cache is not None and budget is not None and cache.size_bytes != budget:
+            # The budget is the cache: what it does not hold lies in the arena.
+            return self._with_cache_of(budget)._compiled(budget, optimise, epsilon, line_bytes, watch)
         watch.begin("plan")
         constants = constants_in_sram(self.network)
-        if budget is None or optimise != "performance":
+        if budget is None or optimise != "performance" or cache is not None:
             curve = self._frontier(epsilon, watch.tick)
         else:
             curve = self.within(in_steps(budget, constants, line_bytes), epsilon, watch.tick)
@@ -161,6 +169,12 @@ class Prepared:
         proposal = compiler.choose(self.network, curve, budget, optimise)
         made = compiler.carry_out(self.network, curve, proposal, budget, watch)
         return replace(made, io=self.io, borders=self.borders, line_bytes=line_bytes)
+
+    def _with_cache_of(self, size_bytes: int) -> Prepared:
+        if size_bytes not in self._kept.caches:
+            network = with_cache(self.network, size_bytes)
+            self._kept.caches[size_bytes] = replace(self, network=network, _kept=_Kept())
+        return self._kept.caches[size_bytes]
 
     @property
     def _is_surrounded(self) -> bool:
@@ -191,6 +205,8 @@ class Prepared:
 
         It is what `compile` plans, without code generation. `tick` is called now and then; what it raises ends it.
         """
+        if self.network.target.has_cache:
+            return self._with_cache_of(budget)._frontier(epsilon, tick)
         extra = constants_in_sram(self.network)
         if budget < extra:
             return self._frontier(epsilon, tick)

@@ -50,7 +50,7 @@ def record_compiled(
             _told(npu, step, label, cascades, buffers[at]) for label, (at, step) in zip(labels, steps, strict=False)
         )
         calls.append(NpuSource(call.name, call.payload, report, call.outputs, told))
-    return record(artifact.graph, target, calls, artifact.offsets, own_cache=False)
+    return record(artifact.graph, target, calls, artifact.offsets, own_cache=bool(artifact.fast_bytes))
 
 
 def middle_microseconds(time: CpuTime, operators: Sequence[OperatorSummary]) -> dict[int, float]:

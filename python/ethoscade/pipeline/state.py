@@ -10,9 +10,9 @@ first write other buffers may have the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ..codegen.layout import ALIGNMENT_BYTES
 from ..ir import Graph
 from ..scheduling.program import (
     Arrangement,
@@ -24,11 +24,10 @@ from ..scheduling.program import (
     Slab,
     Step,
     Stripe,
+    in_fast,
 )
 from ..util.progress import Tick
-
-_ITERATIONS = 5_000
-"""Moves that the memory planner may try for a program; every point of a curve has one."""
+from .placing import ITERATIONS, placed, settled
 
 
 def kept_in_place(graph: Graph, inner: Arrangement, tick: Tick | None = None) -> Arrangement:
@@ -36,16 +35,18 @@ def kept_in_place(graph: Graph, inner: Arrangement, tick: Tick | None = None) ->
     if not graph.variables:
         return inner
     # Networks without state are not placed anew, and do not wait for the planner's types.
-    from ..memory import Pool, plan, program_buffers
+    from ..memory import program_buffers
 
-    program = _kept(graph, inner.program)
-    pools = (Pool("arena", None, ALIGNMENT_BYTES),)
-    placed = plan(program_buffers(program), pools=pools, iterations=_ITERATIONS, tick=tick)
-    size = -(-placed.peak_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-    return Arrangement(program, placed.offsets, size)
+    before = settled(inner)
+    program, number = _kept(graph, before)
+    unchanged = (old for old in in_fast(inner) if before.buffers[old] == program.buffers[number[old]])
+    places = {number[old]: inner.offsets[old] for old in unchanged}
+    buffers = [replace(buffer, offset=places.get(index)) for index, buffer in enumerate(program_buffers(program))]
+    return placed(program, buffers, len(inner.pool_bytes), ITERATIONS, tick)
 
 
-def _kept(graph: Graph, program: Program) -> Program:
+def _kept(graph: Graph, program: Program) -> tuple[Program, Mapping[int, int]]:
+    """The program with its variables in one place each, as far as can be, and the new numbers of its buffers."""
     end = max(len(program.steps), 1)
     buffers: list[ProgramBuffer | None] = list(program.buffers)
     place = list(range(len(buffers)))
@@ -64,11 +65,12 @@ def _kept(graph: Graph, program: Program) -> Program:
     order = [index for index, buffer in enumerate(buffers) if buffer is not None]
     number = {old: new for new, old in enumerate(order)}
     named = [number[place[index]] for index in range(len(buffers))]
-    return Program(
+    kept = Program(
         [_renamed(step, named) for step in program.steps],
         [buffer for buffer in buffers if buffer is not None],
         {tensor: named[buffer] for tensor, buffer in program.tensor_buffers.items()},
     )
+    return kept, dict(enumerate(named))
 
 
 def _follows(before: ProgramBuffer, after: ProgramBuffer) -> bool:

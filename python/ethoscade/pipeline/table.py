@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..codegen.artifact import Artifact, NpuCall
 from ..lowering.npu import NpuGraph
-from ..scheduling.program import CallOperator, CopyConstants, LoadTable, Program, Stripe
+from ..scheduling.program import Arrangement, CallOperator, CopyConstants, LoadTable, Program, Stripe
 from ..target import Target
 from ..util.frozen import FrozenMap
 from .explanation import live_bytes_by_step
@@ -132,16 +132,16 @@ def table_of(
     artifact: Artifact,
     target: Target,
     npu: NpuGraph,
-    program: Program,
+    arranged: Arrangement,
     operators: Sequence[OperatorSummary],
     sram_bytes: int,
 ) -> OperatorTable:
     """The table of a compiled network, a row for each of `operators`."""
-    reports = list(_timed(artifact, target, npu, program))
+    reports = list(_timed(artifact, target, npu, arranged.program))
     shares: dict[int, _Share] = {}
     for report in reports:
         _divide(report, shares)
-    live = _live(npu, program)
+    live = _live(npu, arranged)
     done_by = {
         absorbed: operation.operator
         for operation in npu.operations
@@ -198,10 +198,10 @@ def _divide(report: TimingReport, shares: dict[int, _Share]) -> None:
             shares.setdefault(int(command.label), _Share()).copies.append(command)
 
 
-def _live(npu: NpuGraph, program: Program) -> dict[int, int]:
+def _live(npu: NpuGraph, arranged: Arrangement) -> dict[int, int]:
     """The most bytes in use at a step of each operator."""
     found: dict[int, int] = {}
-    for step, size in zip(program.steps, live_bytes_by_step(program), strict=False):
+    for step, size in zip(arranged.program.steps, live_bytes_by_step(arranged), strict=False):
         if isinstance(step, CallOperator):
             of: tuple[int, ...] = (step.operator,)
         elif isinstance(step, Stripe | CopyConstants | LoadTable):

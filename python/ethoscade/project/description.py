@@ -29,6 +29,7 @@ MODEL = "model.tflite"
 """The model's copy in the folder."""
 
 _SCHEMA_VERSION = 1
+_FAST = "it lies in the NPU's fast memory, which holds nothing once its program has ended"
 _CASCADED = "it never lies in the arena whole: operations of a cascade, or one operation, hand it on in parts"
 _INSIDE = "an NPU program makes it, and may overwrite it before it ends"
 _MOST_BYTES = 1 << 28
@@ -145,6 +146,7 @@ def describe(
             calls.append(CallSummary(operator.name, "cpu", operator.kind))
         else:
             calls.append(CallSummary(call.name, "npu"))
+    memory = artifact.arena_bytes + (artifact.fast_bytes or 0)
     build = 0
     for name in sorted(sources):
         build = zlib.crc32(sources[name], zlib.crc32(name.encode(), build))
@@ -158,7 +160,7 @@ def describe(
         bool(payloads),
         bool(graph.variables),
         artifact.arena_bytes,
-        _SPARE_BYTES + max(payloads, default=0) + len(artifact.constants) + artifact.arena_bytes,
+        _SPARE_BYTES + max(payloads, default=0) + len(artifact.constants) + memory,
         tuple(calls),
         tuple(graph.tensors[index].name for index in dict.fromkeys(graph.given)),
         tuple(graph.tensors[index].name for index in dict.fromkeys(graph.handed_out)),
@@ -187,7 +189,8 @@ def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> 
             begun = number + 1
             places.append(TensorPlace(name, dtype, shape, offset, begun, begun, _INSIDE, operations, bricks.get(index)))
         else:
-            places.append(TensorPlace(name, dtype, shape, None, reason=_CASCADED))
+            why = _FAST if index in artifact.fast_tensors else _CASCADED
+            places.append(TensorPlace(name, dtype, shape, None, reason=why))
     return tuple(places)
 
 

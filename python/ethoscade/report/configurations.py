@@ -154,9 +154,10 @@ def _mode(file: ConfigurationFile, name: str) -> dict[str, Any]:
     try:
         section = file.section(MODE, name)
         areas = {area: section.value(area) for area in _AREAS}
-        one_arena = areas["arena_mem_area"] == areas["cache_mem_area"]
+        # An Ethos-U55 writes through one of its ports alone.
+        products = ["u55", "u65"] if areas["arena_mem_area"] == areas["cache_mem_area"] else ["u65"]
         size = section.whole("arena_cache_size", 0, 1 << 62) if "arena_cache_size" in section.values else None
-        return {"name": name, **areas, "arena_cache_bytes": size, "compiled_for": one_arena}
+        return {"name": name, **areas, "arena_cache_bytes": size, "products": products}
     except ConfigError as error:
         return {"name": name, "error": str(error)}
 
@@ -191,7 +192,7 @@ def _mode_row(one: dict[str, Any]) -> list[str]:
         return [one["name"], one["error"]]
     areas = ", ".join(f"{area.removesuffix('_mem_area')} {one[area]}" for area in _AREAS)
     size = "" if one["arena_cache_bytes"] is None else f", cache of {one['arena_cache_bytes']:,} bytes"
-    return [one["name"], areas + size, "" if one["compiled_for"] else "simulated only"]
+    return [one["name"], areas + size, "" if "u55" in one["products"] else "Ethos-U65 alone"]
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

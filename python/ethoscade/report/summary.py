@@ -244,15 +244,7 @@ def compile_text(
         ("target", _target(target)),
         *_board_rows(target),
         ("budget", "none" if compiled.budget_bytes is None else _size(compiled.budget_bytes)),
-        ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
-        ("  in use at once", _size(compiled.live_bytes)),
-        (
-            "  floor",
-            _size(compiled.curve.floor_bytes) + ("  at most" if compiled.curve.stop_reason == "budget" else ""),
-        ),
-        ("  set by", f"{compiled.floor.where}: {compiled.floor.by_kind()}"),
-        ("  without cascades", _size(compiled.curve.uncascaded_bytes)),
-        *_choice_rows(compiled),
+        *_memory_rows(compiled),
         ("flash", _size(compiled.flash_bytes)),
     ]
     if target.has_npu:
@@ -281,6 +273,27 @@ def _target(target: Target) -> str:
     if not target.has_npu:
         return "a CPU alone, accelerator none"
     return f"{target.accelerator.name}, {target.system_config}, {target.memory_mode}"
+
+
+def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
+    """The SRAM, and what less of it would mean; with an arena in DRAM that has no floor, as all may lie there."""
+    in_use = ("  in use at once", _size(compiled.live_bytes))
+    if compiled.target.has_cache:
+        arena = f"{_size(compiled.artifact.arena_bytes)} of {compiled.target.arena.name}"
+        return [
+            ("SRAM", f"{_size(compiled.sram_bytes)}  (the NPU's fast memory)"),
+            in_use,
+            ("arena", f"{arena}  (inputs and outputs included)"),
+        ]
+    curve = compiled.curve
+    return [
+        ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
+        in_use,
+        ("  floor", _size(curve.floor_bytes) + ("  at most" if curve.stop_reason == "budget" else "")),
+        ("  set by", f"{compiled.floor.where}: {compiled.floor.by_kind()}"),
+        ("  without cascades", _size(curve.uncascaded_bytes)),
+        *_choice_rows(compiled),
+    ]
 
 
 def _choice_rows(compiled: Compiled) -> list[tuple[str, str]]:

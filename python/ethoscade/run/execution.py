@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..codegen import provenance, tflite
 from ..codegen.artifact import Artifact, CpuCall
 from ..codegen.layout import overwritten, padded
-from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION
+from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION, FAST_REGION
 from ..codegen.tflite import OFFLINE_PLAN
 from ..errors import ModelFormatError, SimulationError
 from ..frontend import ETHOS_U, read_tflite, tensor_counts
@@ -29,7 +29,6 @@ from .cpu_operators import Player
 from .inputs import checked_inputs
 from .simulator import Machine, NpuReport, NpuWarning
 
-FAST_REGION = 2
 _GRID_BYTES = 16
 _PLAN_HEADER_WORDS = 3
 # Bits 31:28 of a payload's configuration word (word 2); bits 3:0 are the binary logarithm of the MACs per cycle.
@@ -53,6 +52,11 @@ class ExecutionResult:
     arena_touched_bytes: int
     warnings: tuple[str, ...]
     reports: tuple[NpuReport, ...] = field(repr=False)
+
+    @property
+    def fast_touched_bytes(self) -> int:
+        """As `arena_touched_bytes`, of the fast memory; where there is none, what is touched of the arena as such."""
+        return _rounded(self.touched_bytes[FAST_REGION])
 
     @property
     def hazards(self) -> int:
@@ -126,6 +130,7 @@ def run_artifact_steps(
         padded(artifact.constants),
         artifact.arena_bytes,
         artifact.offsets,
+        artifact.fast_bytes,
     )
     return _run(program, steps, player, progress=progress)
 
@@ -234,7 +239,7 @@ def has_fast_memory(graph: Graph, operator: Operator) -> bool:
 def sram_touched(graph: Graph, result: ExecutionResult) -> int:
     """Bytes of SRAM that a run of a compiled file touched: with a dedicated SRAM the arena lies in DRAM."""
     dedicated = any(has_fast_memory(graph, operator) for operator in npu_operators(graph))
-    return result.touched_bytes[FAST_REGION] if dedicated else result.arena_touched_bytes
+    return result.fast_touched_bytes if dedicated else result.arena_touched_bytes
 
 
 # --- compiled files --------------------------------------------------------------------------------------------------

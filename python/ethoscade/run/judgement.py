@@ -55,6 +55,11 @@ class _Cutting:
         return tensor is None or self._graph.tensors[tensor].is_constant or self._graph.tensors[tensor].is_variable
 
 
+def _sram_of(artifact: Artifact, result: ExecutionResult) -> int:
+    """What a run touched of the fast memory, or, without one, of the arena."""
+    return result.arena_touched_bytes if artifact.fast_bytes is None else result.fast_touched_bytes
+
+
 def on_simulator(
     artifact: Artifact,
     source: Graph,
@@ -74,7 +79,7 @@ def on_simulator(
             artifact.graph,
             player,
             lambda steps: run_artifact_steps(artifact, steps, player),
-            lambda result: result.arena_touched_bytes + constant_bytes,
+            lambda result: _sram_of(artifact, result) + constant_bytes,
             seeds,
             runs,
             tick,

@@ -28,5 +28,21 @@ Whole = Literal["in_place", "staged"]
 Portion = Whole | int
 """Constants of a stage: all, or one slice of the output channels."""
 
+SCARCE = 0
+"""The memory that frontiers count, as arrangements number them."""
+
+
+def in_fast(arranged: Arrangement) -> frozenset[int]:
+    """The buffers in the NPU's fast memory; none where all lie in the arena, which the caller and the CPU know."""
+    if len(arranged.pool_bytes) == 1:
+        return frozenset()
+    return frozenset(buffer for buffer, pool in enumerate(arranged.pools) if pool == SCARCE)
+
+
+def in_scarce(arranged: Arrangement) -> frozenset[int]:
+    """The buffers in the memory whose bytes are counted."""
+    return frozenset(buffer for buffer, pool in enumerate(arranged.pools) if pool == SCARCE)
+
+
 Step = Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator
 """What a program does next."""

@@ -7,7 +7,8 @@
 use crate::cost::ethosu::stream::{self, Memo, Sent};
 use crate::model::device::{Device, Unit};
 use crate::model::graph::{CascaderGraph, Input, Layout};
-use crate::model::ids::{BufferId, IdVec, PartId, Piece, PoolId};
+use crate::model::ids::{PartId, Piece, PoolId};
+use crate::model::memory::Memories;
 use crate::model::operation::{
     Block, Cost, Element, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder,
 };
@@ -77,22 +78,21 @@ impl Costs {
     /// Cycles of a whole program in its place; operators elsewhere take no time.
     pub fn program(&mut self, graph: &CascaderGraph, program: &Program, placement: &Placement) -> u64 {
         match &graph.device.unit {
-            Unit::EthosU(npu) => stream::cycles(graph, npu, program, &placement.offsets, &mut self.programs),
+            Unit::EthosU(npu) => stream::cycles(graph, npu, program, placement, &mut self.programs),
             Unit::Described(unit) => described_device::cycles(graph, unit, program, placement),
         }
     }
 }
 
-/// The command streams of a program whose buffers lie at `offsets` of the arena, one for each run of an NPU; none where a
-/// device is described by data.
-pub fn commands(graph: &CascaderGraph, program: &Program, offsets: &IdVec<BufferId, u64>) -> Vec<Vec<Sent>> {
+/// The command streams of a placed program, one for each run of an NPU; none where a device is described by data.
+pub fn commands(graph: &CascaderGraph, program: &Program, placement: &Placement) -> Vec<Vec<Sent>> {
     match &graph.device.unit {
-        Unit::EthosU(npu) => stream::commands(graph, npu, program, offsets),
+        Unit::EthosU(npu) => stream::commands(graph, npu, program, placement),
         Unit::Described(_) => Vec::new(),
     }
 }
 
-/// Cycles of a copy of a tensor of `bytes` from one pool to another; None on a device that has one pool of tensors.
+/// Cycles of a copy of a tensor of `bytes` from one pool to another; None on a device whose commands have no such copies.
 pub fn tensor_copy_cycles(device: &Device, bytes: u64, from: PoolId, to: PoolId) -> Option<u64> {
     match &device.unit {
         Unit::EthosU(_) => None,
@@ -103,7 +103,7 @@ pub fn tensor_copy_cycles(device: &Device, bytes: u64, from: PoolId, to: PoolId)
 /// Cycles of a copy of `bytes` constants into the arena; none where operations carry it.
 pub fn staging_cycles(device: &Device, bytes: u64) -> u64 {
     match &device.unit {
-        Unit::EthosU(npu) => ethosu::copy_cost(npu, bytes).alone.ceil(),
+        Unit::EthosU(npu) => ethosu::copy_cost(npu, bytes, Memories::SCARCE).alone.ceil(),
         Unit::Described(unit) => described_device::copy_cycles(unit, bytes),
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! Owns the descriptions. What something costs on a device is asked of `cost`.
 
+use super::ids::{Id, PoolId};
 use super::memory::Memories;
 use super::operation::OperationKind;
+use crate::npu::memory::REGION_COUNT;
+use crate::npu::timing::system::{Port, CONSTANTS_REGION};
 use crate::npu::timing::{Rules, System};
 use crate::npu::Accelerator;
 use crate::stripe::Axis;
@@ -25,9 +28,10 @@ pub enum Unit {
 pub struct EthosU {
     /// The variant.
     pub accelerator: &'static Accelerator,
-    /// Its memories: one pool of tensors.
+    /// Its memories.
     pub memories: Memories,
-    /// The same as the timing model sees them: region 0 holds the constants, all others lie in the pool of tensors.
+    /// The same as the timing model sees them: region 0 holds the constants, and the region behind a pool's number that
+    /// pool of tensors.
     pub system: System,
     /// The rules, as the referee has them.
     pub rules: Rules,
@@ -70,6 +74,48 @@ pub struct Dma {
     pub in_flight: u32,
 }
 
+/// By pool of tensors the region of it that commands name, where there are two pools: drivers take region 1 for the arena
+/// and region 2 for the fast memory beside it.
+const COMMAND_REGIONS: [usize; 2] = [2, 1];
+/// The region of the arena, where it is the only pool.
+const ARENA_REGION: usize = 1;
+
+impl EthosU {
+    /// The region of a pool of tensors that commands name.
+    pub fn command_region(&self, pool: PoolId) -> usize {
+        match self.memories.spacious().is_empty() {
+            true => ARENA_REGION,
+            false => COMMAND_REGIONS[pool.index()],
+        }
+    }
+}
+
+/// The memories as the timing model sees them.
+fn system(memories: &Memories) -> Result<System, String> {
+    let of = |pool: PoolId| memories.pool(pool).port.clone();
+    let Some(&second) = memories.spacious().first() else {
+        return System::of_two(of(memories.constants()), of(Memories::SCARCE));
+    };
+    let mut ports: Vec<Port> = Vec::new();
+    let [scarce, second, constants] = [Memories::SCARCE, second, memories.constants()].map(|pool| {
+        let port = of(pool);
+        let known = ports.iter().position(|other| *other == port);
+        known.unwrap_or_else(|| {
+            ports.push(port);
+            ports.len() - 1
+        })
+    });
+    let mut regions = [scarce; REGION_COUNT];
+    regions[CONSTANTS_REGION] = constants;
+    regions[timed_region(PoolId(1))] = second;
+    System::new(ports, regions, constants)
+}
+
+/// The region of a pool of tensors as `EthosU::system` has it.
+pub fn timed_region(pool: PoolId) -> usize {
+    1 + pool.index()
+}
+
 /// A device: what computes, between its memories.
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -105,21 +151,26 @@ impl Device {
         }
     }
 
-    /// An Ethos-U between its memories. Commands are emitted for a single pool of tensors.
+    /// An Ethos-U between its memories. Commands are emitted for one or two pools of tensors.
     ///
     /// # Errors
     /// The sentence that says what makes no sense.
     pub fn ethos_u(name: &str, memories: Memories) -> Result<Device, String> {
         let accelerator = Accelerator::by_name(name).ok_or_else(|| format!("there is no accelerator '{name}'"))?;
-        if let Some(&second) = memories.spacious().first() {
-            let [first, second] = [Memories::SCARCE, second].map(|pool| memories.name(pool));
+        let count = memories.tensors().len();
+        if count > COMMAND_REGIONS.len() {
             return Err(format!(
-                "tensors may lie in '{first}' and in '{second}'; commands for '{name}' are emitted for one memory of tensors"
+                "tensors may lie in {count} memories; commands for '{name}' are emitted for at most two"
             ));
         }
-        let [constants, arena] = [memories.constants(), Memories::SCARCE].map(|pool| memories.pool(pool).port.clone());
-        let system = System::of_two(constants, arena)?;
+        let system = system(&memories)?;
         Ok(Device { unit: Unit::EthosU(EthosU { accelerator, memories, system, rules: Rules::default() }) })
+    }
+
+    /// Whether tensors that the CPU, the caller, or more than one run of the NPU touches lie behind the scarce pool: runtimes
+    /// know the arena alone, and the scarce pool of an Ethos-U that has two is its own during a run.
+    pub fn keeps_interface_behind(&self) -> bool {
+        matches!(self.unit, Unit::EthosU(_)) && !self.memories().spacious().is_empty()
     }
 
     /// Its memories.
@@ -136,5 +187,54 @@ impl Device {
             Unit::EthosU(npu) => i64::from(npu.accelerator.micro_block[axis as usize]),
             Unit::Described(unit) => unit.engines.iter().map(|engine| engine.granule[axis as usize]).max().unwrap_or(1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::Pool;
+    use super::*;
+
+    fn pool(name: &str, bytes_per_cycle: u32, limit_bytes: Option<u64>) -> Pool {
+        let port = Port {
+            name: name.into(),
+            bytes_per_cycle: (bytes_per_cycle, 1),
+            read_latency: 0,
+            write_latency: 0,
+            burst_bytes: 1,
+        };
+        Pool { port, limit_bytes }
+    }
+
+    fn npu(tensors: Vec<Pool>, constants: Pool) -> EthosU {
+        let memories = Memories::new(tensors, constants).expect("they make sense");
+        let device = Device::ethos_u("ethos-u65-256", memories).expect("there is such a device");
+        assert_eq!(device.keeps_interface_behind(), device.memories().spacious().len() == 1);
+        match device.unit {
+            Unit::EthosU(npu) => npu,
+            Unit::Described(_) => unreachable!("it was made as an Ethos-U"),
+        }
+    }
+
+    #[test]
+    fn regions_of_two_pools_are_those_of_drivers() {
+        let (sram, dram) = (pool("sram", 16, Some(4096)), pool("dram", 4, None));
+        let one = npu(vec![sram.clone()], dram.clone());
+        assert_eq!(one.command_region(Memories::SCARCE), 1);
+        let two = npu(vec![sram.clone(), dram.clone()], dram.clone());
+        assert_eq!([0, 1].map(|pool| two.command_region(PoolId(pool))), [2, 1]);
+        // Constants in DRAM share its port with the tensors there.
+        let ports = |pool| two.system.of_region(timed_region(PoolId(pool)));
+        assert_eq!((two.system.ports().len(), ports(0), ports(1)), (2, 0, 1));
+        assert_eq!(two.system.of_region(CONSTANTS_REGION), ports(1));
+        let three = npu(vec![sram, dram], pool("flash", 1, None));
+        assert_eq!((three.system.ports().len(), three.system.of_region(CONSTANTS_REGION)), (3, 2));
+    }
+
+    #[test]
+    fn commands_know_two_pools_at_most() {
+        let tensors = ["a", "b", "c"].map(|name| pool(name, 8, Some(64))).to_vec();
+        let memories = Memories::new(tensors, pool("flash", 1, None)).expect("they make sense");
+        assert!(Device::ethos_u("ethos-u65-256", memories).is_err_and(|why| why.contains("in 3 memories")));
     }
 }

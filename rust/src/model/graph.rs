@@ -90,6 +90,29 @@ impl CascaderGraph {
         self.parts[part].outputs[0]
     }
 
+    /// Tensors that others than one run of the device touch: the caller, Parts that run elsewhere, several runs.
+    pub fn interface(&self) -> IdVec<TensorId, bool> {
+        // Runs are told apart by how many opaque Parts come before.
+        let mut before = 0;
+        let runs: Vec<Option<usize>> = self
+            .parts
+            .iter()
+            .map(|part| match part.work {
+                Work::Npu(_) => Some(before),
+                Work::Opaque { .. } => {
+                    before += 1;
+                    None
+                }
+            })
+            .collect();
+        let of = |(id, tensor): (TensorId, &Tensor)| {
+            let made = self.producer[id].and_then(|part| runs[part.index()]);
+            let is_read_elsewhere = || self.consumers[id].iter().any(|part| runs[part.index()] != made);
+            tensor.is_input || tensor.is_output || made.is_none() || is_read_elsewhere()
+        };
+        self.tensors.iter_ids().map(of).collect::<Vec<_>>().into()
+    }
+
     /// The kernel of an NPU Part, None for an opaque one.
     pub fn kernel(&self, part: PartId) -> Option<&NpuOperation> {
         match &self.parts[part].work {
@@ -188,6 +211,22 @@ mod tests {
         let CascaderGraph { mut tensors, mut parts, device, .. } = net.finish(end);
         change(&mut tensors, &mut parts);
         CascaderGraph::new(tensors, parts, device).err()
+    }
+
+    #[test]
+    fn what_others_than_one_run_touch_is_told() {
+        let mut net = Network::new([8, 8], 16);
+        let mut tensors = vec![INPUT];
+        for _ in 0..5 {
+            tensors.push(net.window(tensors[tensors.len() - 1], OperationKind::Convolution, 1, 1, 16));
+        }
+        let beyond = net.add(tensors[1], tensors[5]);
+        let CascaderGraph { tensors: all, mut parts, device, .. } = net.finish(beyond);
+        // The third convolution runs elsewhere: its input and its output are handed over, and the first one's output waits.
+        parts[PartId(2)].work = Work::Opaque { workspace_bytes: 0 };
+        let graph = CascaderGraph::new(all, parts, device).expect("it holds together");
+        let told: Vec<bool> = tensors.iter().chain([&beyond]).map(|&tensor| graph.interface()[tensor]).collect();
+        assert_eq!(told, [true, true, true, true, false, false, true]);
     }
 
     #[test]

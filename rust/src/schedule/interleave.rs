@@ -70,7 +70,10 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
         program: Program::default(),
         whole: vec![None; count].into(),
         near: vec![None; count].into(),
-        is_far: vec![false; count].into(),
+        is_far: match graph.device.keeps_interface_behind() {
+            true => graph.interface(),
+            false => vec![false; count].into(),
+        },
     };
     for copied in plans.iter().flat_map(|plan| &plan.copied) {
         if let Some(tensor) = copied_tensor(graph, *copied) {
@@ -282,7 +285,12 @@ impl Builder<'_> {
         for tensor in tensors {
             self.whole(tensor);
         }
-        let workspace = (workspace_bytes > 0).then(|| self.buffer(Content::Workspace(part), [0, 0], workspace_bytes));
+        let pools = match self.graph.device.keeps_interface_behind() {
+            true => self.graph.device.memories().spacious(),
+            false => self.graph.device.memories().tensors().clone(),
+        };
+        let content = Content::Workspace(part);
+        let workspace = (workspace_bytes > 0).then(|| self.buffer_in(pools, content, [0, 0], workspace_bytes));
         self.program.steps.push(Step::Call { part, workspace });
     }
 

@@ -12,7 +12,7 @@ from .data import words
 from .module import Module
 from .regions import used
 
-# Regions of an NPU call: weights, arena, and the fast scratch, which is the arena as well.
+# Regions of an NPU call: weights, arena, and the fast memory, which is the arena as well unless there is one.
 _REGIONS = 3
 
 _HOOKS = """#ifndef ETHOSCADE_BEFORE_CALL
@@ -33,6 +33,7 @@ def text(module: Module) -> str:
         driver.declarations() if module.has_npu else "",
         _HOOKS,
         memory.arena(module),
+        memory.fast(module),
         _externals(module),
         _table(module),
         memory.check(module),
@@ -222,22 +223,26 @@ def _bases(module: Module) -> str:
     """What the driver is told of memory. What the program does not use has no bytes."""
     prefix, macro = module.prefix, module.macro
     weights = "job->workspace_pools->weights" if module.weights_as == "pool" else module.weights_symbol
+    told, fast, fast_size = "fast scratch, which is the arena as well", "job->base_addr[1]", f"{macro}_WORKSPACE_SIZE"
+    if module.has_fast:
+        told, fast_size = "the NPU's fast memory", f"{macro}_FAST_SIZE"
+        fast = f"(uint64_t)(uintptr_t){memory.fast_expression(module, 'job->workspace_pools')}"
     return f"""/* Whether the driver is told the weights' size, which it maintains caches by. Define it as 0 where
  * the CPU never writes them. */
 #ifndef {macro}_WEIGHTS_CACHE_MAINTENANCE
 #define {macro}_WEIGHTS_CACHE_MAINTENANCE 1
 #endif
 
-/* Regions: 0 weights, 1 arena, 2 fast scratch, which is the arena as well. */
+/* Regions: 0 weights, 1 arena, 2 {told}. */
 static void {prefix}_set_bases(struct {prefix}_job* job, uint32_t regions)
 {{
   job->base_addr[0] = (uint64_t)(uintptr_t){weights};
   job->base_addr[1] = (uint64_t)(uintptr_t)job->arena;
-  job->base_addr[2] = job->base_addr[1];
+  job->base_addr[2] = {fast};
   job->base_addr_size[0] =
       (regions & 1u) != 0 && {macro}_WEIGHTS_CACHE_MAINTENANCE ? {macro}_WEIGHTS_CONSTANT_POOL_SIZE : 0;
   job->base_addr_size[1] = (regions & 2u) != 0 ? {macro}_WORKSPACE_SIZE : 0;
-  job->base_addr_size[2] = (regions & 4u) != 0 ? {macro}_WORKSPACE_SIZE : 0;
+  job->base_addr_size[2] = (regions & 4u) != 0 ? {fast_size} : 0;
 }}"""
 
 

@@ -31,6 +31,13 @@ def macros(module: Module) -> str:
 #define {macro}_WORKSPACE_SIZE {macro}_IN_LINES({macro}_ARENA_BYTES)"""
     if module.has_pools:
         text += f"\n#define {macro}_ARENA_WORKSPACE_POOL_SIZE {macro}_WORKSPACE_SIZE"
+    if module.has_fast:
+        text += (
+            "\n\n/* Bytes of the NPU's fast memory, in whole cache lines. Between its runs it holds nothing. */\n"
+            f"#define {macro}_FAST_SIZE {macro}_IN_LINES({module.artifact.fast_bytes})"
+        )
+        if module.has_pools:
+            text += f"\n#define {macro}_FAST_WORKSPACE_POOL_SIZE {macro}_FAST_SIZE"
     if module.has_npu:
         text += (
             f"\n\n/* Bytes of the weights, in whole cache lines. */\n"
@@ -61,14 +68,19 @@ def pools(module: Module) -> str:
     if not module.has_pools:
         return ""
     prefix, macro = module.prefix, module.macro
-    weights, state = module.weights_as == "pool", module.has_state
+    weights, state, fast = module.weights_as == "pool", module.has_state, module.has_fast
     members = ["void* arena;"]
+    members += ["void* fast;"] if fast else []
     members += ["const void* weights;"] if weights else []
     members += ["size_t arena_size;"]
+    members += ["size_t fast_size;"] if fast else []
     members += ["size_t weights_size;"] if weights else []
     members += ["uint32_t has_state;"] if state else []
     lines = "\n".join(f"  {member}" for member in members)
     told = f" *   arena    at least {macro}_ARENA_WORKSPACE_POOL_SIZE bytes\n"
+    if fast:
+        told += f" *   fast     at least {macro}_FAST_WORKSPACE_POOL_SIZE bytes, the NPU's fast memory;\n"
+        told += " *            what the driver was initialised with goes before it\n"
     if weights:
         told += (
             f" *   weights  the bytes of {module.name}_weights.bin: {macro}_WEIGHTS_CONSTANT_POOL_SIZE with the rest\n"
@@ -109,7 +121,54 @@ def own_arena(module: Module) -> str:
 #endif
 extern uint8_t {macro}_ARENA[{macro}_ARENA_ARRAY_BYTES];
 typedef char {prefix}_arena_is_large_enough[({macro}_ARENA_ARRAY_BYTES) >= {macro}_WORKSPACE_SIZE ? 1 : -1];
+#endif{_own_fast(module)}"""
+
+
+def _own_fast(module: Module) -> str:
+    """How the firmware replaces the fast memory, which networks that run in turn may share; "" where there is none."""
+    if not module.has_fast:
+        return ""
+    macro, shared = module.macro, ""
+    if module.options.shares_arena:
+        shared = f"""
+
+/* The fast memory that all networks of {SHARED_ARENA}.h use, one after the other. */
+#ifndef {macro}_FAST
+#include "{SHARED_ARENA}.h"
+#define {macro}_FAST {SHARED_ARENA}_fast
 #endif"""
+    return f"""{shared}
+
+/* To bring your own fast memory, define {macro}_FAST as the name of an array of uint8_t of at least
+ * {macro}_FAST_SIZE bytes, aligned to a cache line. Networks that run one after the other may use
+ * the same. */
+#ifdef {macro}_FAST
+extern uint8_t {macro}_FAST[];
+#endif"""
+
+
+def fast(module: Module) -> str:
+    """The array of the fast memory that the sources bring."""
+    if module.has_pools or module.options.shares_arena or not module.has_fast:
+        return ""
+    macro, prefix = module.macro, module.prefix
+    return f"""{fast_placement(macro)}
+
+/* The NPU's fast memory, unless the firmware brings its own. */
+#ifndef {macro}_FAST
+static uint8_t {prefix}_fast[{macro}_FAST_SIZE] {macro}_FAST_ATTRIBUTE;
+#define {macro}_FAST {prefix}_fast
+#endif"""
+
+
+def fast_placement(macro: str) -> str:
+    """Section and alignment of fast memory."""
+    return data.placement(macro, "FAST", _NOT_INITIALISED + ".fast", f"{macro}_CACHE_LINE_BYTES")
+
+
+def fast_expression(module: Module, pools: str) -> str:
+    """The fast memory of a run, as a pointer; `pools` is where the caller's memory is told."""
+    return f"{pools}->fast" if module.has_pools else f"{module.macro}_FAST"
 
 
 def arena(module: Module) -> str:
@@ -154,14 +213,18 @@ def check(module: Module) -> str:
         f"{macro}_{s.name}" for s in (status.OK, status.POINTER_MISSING, status.MISALIGNED, status.TOO_SMALL)
     )
     memories = [("workspace_pools->arena", "workspace_pools->arena_size", f"{macro}_WORKSPACE_SIZE")]
+    if module.has_fast:
+        memories.append(("workspace_pools->fast", "workspace_pools->fast_size", f"{macro}_FAST_SIZE"))
     if module.weights_as == "pool":
         memories.append(
             ("workspace_pools->weights", "workspace_pools->weights_size", f"{macro}_WEIGHTS_CONSTANT_POOL_SIZE")
         )
     if not module.has_pools:
+        own = [f"{macro}_ARENA", *([f"{macro}_FAST"] if module.has_fast else [])]
+        even = " && ".join(f"(uintptr_t){array} % {macro}_CACHE_LINE_BYTES == 0" for array in own)
         return f"""static int32_t {prefix}_check_memory(void)
 {{
-  return (uintptr_t){macro}_ARENA % {macro}_CACHE_LINE_BYTES == 0 ? {ok} : {odd};
+  return {even} ? {ok} : {odd};
 }}"""
     null = " || ".join(["workspace_pools == NULL", *(f"{pointer} == NULL" for pointer, _, _ in memories)])
     odds = " || ".join(f"(uintptr_t){pointer} % {macro}_CACHE_LINE_BYTES != 0" for pointer, _, _ in memories)

@@ -17,7 +17,7 @@ from .names import module_identifier, tensor_identifiers
 from .options import COptions
 
 # Of tensors with these names the macros would be the header's own.
-_RESERVED = ("workspace", "arena_workspace_pool", "weights_constant_pool")
+_RESERVED = ("workspace", "fast", "arena_workspace_pool", "fast_workspace_pool", "weights_constant_pool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,11 @@ class Module:
     def cpu_returns(self) -> str:
         """What functions of operators on the CPU return: a status where one of them can fail, as a library's can."""
         return "int32_t" if self.cpu_statuses else "void"
+
+    @property
+    def has_fast(self) -> bool:
+        """Whether programs of the NPU use a memory of its own beside the arena."""
+        return bool(self.artifact.fast_bytes)
 
     @property
     def has_state(self) -> bool:

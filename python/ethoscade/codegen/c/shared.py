@@ -1,4 +1,4 @@
-"""An arena that several networks use, one after the other: its size, and where it is.
+"""Memory that several networks use, one after the other: an arena, and fast memory where one of them has some.
 
 Owns the text of `tvmgen_shared_workspace.h` and `.c`.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..._core import __version__
 from ...errors import CodegenError
 from . import identity
-from .memory import SHARED_ARENA, arena_placement, line_size
+from .memory import SHARED_ARENA, arena_placement, fast_placement, line_size
 from .module import Module
 
 LIBRARY = SHARED_ARENA
@@ -23,7 +23,7 @@ def files(modules: Sequence[Module]) -> dict[str, str]:
     """The files about the arena that these networks share: a header, and the array unless callers bring memory."""
     found = {f"{SHARED_ARENA}.h": _header(modules)}
     if not modules[0].has_pools:
-        found[f"{SHARED_ARENA}.c"] = _array()
+        found[f"{SHARED_ARENA}.c"] = _arrays(modules)
     return found
 
 
@@ -34,6 +34,12 @@ def _head(what: str) -> str:
 def _header(modules: Sequence[Module]) -> str:
     largest = max(module.artifact.arena_bytes for module in modules)
     users = "\n".join(f" *   {module.name:24s} {module.artifact.arena_bytes} bytes" for module in modules)
+    fast = ""
+    if most := _fast_bytes(modules):
+        fast = f"""
+
+/* The same of the NPU's fast memory. */
+#define {_MACRO}_FAST_SIZE {_in_lines(most)}"""
     arena = ""
     if not modules[0].has_pools:
         arena = f"""
@@ -44,7 +50,7 @@ def _header(modules: Sequence[Module]) -> str:
 #ifdef __cplusplus
 extern "C" {{
 #endif
-extern uint8_t {SHARED_ARENA}[{_MACRO}_SIZE];
+extern uint8_t {SHARED_ARENA}[{_MACRO}_SIZE];{_declared_fast(modules)}
 #ifdef __cplusplus
 }}
 #endif
@@ -61,21 +67,40 @@ extern uint8_t {SHARED_ARENA}[{_MACRO}_SIZE];
 
 /* What the largest of them needs, in whole cache lines:
 {users} */
-#define {_MACRO}_SIZE \\
-  (({largest} + {_MACRO}_CACHE_LINE_BYTES - 1) / {_MACRO}_CACHE_LINE_BYTES * {_MACRO}_CACHE_LINE_BYTES){arena}
+#define {_MACRO}_SIZE {_in_lines(largest)}{fast}{arena}
 
 #endif /* {_MACRO}_H_ */
 """
 
 
-def _array() -> str:
+def _fast_bytes(modules: Sequence[Module]) -> int:
+    return max(module.artifact.fast_bytes or 0 for module in modules)
+
+
+def _in_lines(size_bytes: int) -> str:
+    line = f"{_MACRO}_CACHE_LINE_BYTES"
+    return f"\\\n  (({size_bytes} + {line} - 1) / {line} * {line})"
+
+
+def _declared_fast(modules: Sequence[Module]) -> str:
+    return f"\nextern uint8_t {SHARED_ARENA}_fast[{_MACRO}_FAST_SIZE];" if _fast_bytes(modules) else ""
+
+
+def _arrays(modules: Sequence[Module]) -> str:
+    fast = ""
+    if _fast_bytes(modules):
+        fast = f"""
+{fast_placement(_MACRO)}
+
+uint8_t {SHARED_ARENA}_fast[{_MACRO}_FAST_SIZE] {_MACRO}_FAST_ATTRIBUTE;
+"""
     return f"""{_head("The arena that several networks share.")}
 #include "{SHARED_ARENA}.h"
 
 {arena_placement(_MACRO)}
 
 uint8_t {SHARED_ARENA}[{_MACRO}_SIZE] {_MACRO}_ARENA_ATTRIBUTE;
-"""
+{fast}"""
 
 
 def refuse_clashes(modules: Sequence[Module]) -> None:

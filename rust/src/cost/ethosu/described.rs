@@ -2,6 +2,9 @@
 //!
 //! Owns this translation. Knows no cost and chooses nothing.
 
+use crate::model::device::timed_region;
+use crate::model::ids::PoolId;
+use crate::model::memory::Memories;
 use crate::model::operation::{
     self as model, Block, Element, Home, Layout, NpuOperation, OperationKind, SecondOperand, Slab, StripeOperation,
 };
@@ -12,33 +15,58 @@ use crate::npu::operation::{
 };
 use crate::npu::timing::system::CONSTANTS_REGION;
 
-/// Region of the arena, as the writer of command streams numbers them.
-pub const ARENA_REGION: usize = 1;
+/// In which pools of tensors an operation's bytes lie: inputs, output, and its constants, unless these are at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperandPools {
+    /// Of each input.
+    pub inputs: [PoolId; 2],
+    /// Of the output.
+    pub output: PoolId,
+    /// Of constants that were copied.
+    pub constants: PoolId,
+}
+
+impl OperandPools {
+    /// All in the scarce pool.
+    pub const NEAR: OperandPools =
+        OperandPools { inputs: [Memories::SCARCE; 2], output: Memories::SCARCE, constants: Memories::SCARCE };
+}
 /// Bytes of a channel's scale record.
 const SCALE_BYTES: u64 = 10;
 /// Scale records fill up so many bytes.
 const SCALE_ALIGNMENT: u64 = 16;
 
-/// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost.
+/// An operation in the simulator's terms, with all that it touches in the scarce pool.
 pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
+    described_at(op, block, OperandPools::NEAR)
+}
+
+/// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost; regions are those of
+/// the timing model.
+pub fn described_at(op: &StripeOperation, block: Block, pools: OperandPools) -> operation::Kernel {
     let kernel = op.kernel;
-    let stream = |length: u64| Stream { region: home_region(op.constants), base: 0, length: length as usize };
+    let constants_region = match op.constants {
+        Home::Constants => CONSTANTS_REGION,
+        Home::Arena => timed_region(pools.constants),
+    };
+    let stream = |length: u64| Stream { region: constants_region, base: 0, length: length as usize };
+    let input =
+        |number: usize, name, slab: &Slab| map(name, slab, kernel.operand(number), timed_region(pools.inputs[number]));
     let scale_bytes = scale_bytes(kernel);
     let weighted = kernel.kind.has_weights();
     operation::Kernel {
         kind: kind(kernel.kind),
-        ifm: map("IFM", &op.input, kernel.operand(0)),
+        ifm: input(0, "IFM", &op.input),
         ifm2: match (kernel.second, &op.second) {
             (SecondOperand::Scalar(_), _) => Some(Operand2::Scalar(0)),
-            (SecondOperand::Constant { .. }, _) => kernel.constant_map(op.output.plane).map(|slab| {
-                let map = map("IFM2", &slab, kernel.operand(1));
-                Operand2::Map(FeatureMap { region: home_region(op.constants), ..map })
-            }),
-            (_, Some(slab)) => Some(Operand2::Map(map("IFM2", slab, kernel.operand(1)))),
+            (SecondOperand::Constant { .. }, _) => kernel
+                .constant_map(op.output.plane)
+                .map(|slab| Operand2::Map(map("IFM2", &slab, kernel.operand(1), constants_region))),
+            (_, Some(slab)) => Some(Operand2::Map(input(1, "IFM2", slab))),
             (_, None) => None,
         },
         swap_operands: false,
-        ofm: map("OFM", &op.output, (kernel.ofm, kernel.ofm_depth)),
+        ofm: map("OFM", &op.output, (kernel.ofm, kernel.ofm_depth), timed_region(pools.output)),
         window: window(op),
         block: block_of(block),
         part_kernel: kernel.part_kernel,
@@ -98,14 +126,7 @@ pub fn scale_bytes(kernel: &NpuOperation) -> u64 {
     (SCALE_BYTES * kernel.ofm_depth as u64).next_multiple_of(SCALE_ALIGNMENT).min(kernel.constant_bytes)
 }
 
-fn home_region(home: Home) -> usize {
-    match home {
-        Home::Constants => CONSTANTS_REGION,
-        Home::Arena => ARENA_REGION,
-    }
-}
-
-fn map(name: &'static str, slab: &Slab, (of, depth): (Element, i64)) -> FeatureMap {
+fn map(name: &'static str, slab: &Slab, (of, depth): (Element, i64), region: usize) -> FeatureMap {
     let [height, width] = slab.plane.map(|extent| extent as u32);
     let (layout, stride_x) = match slab.layout {
         Layout::Nhwc => (feature_map::Layout::Nhwc, slab.pixel_bytes as i64),
@@ -113,7 +134,7 @@ fn map(name: &'static str, slab: &Slab, (of, depth): (Element, i64)) -> FeatureM
     };
     FeatureMap {
         name,
-        region: ARENA_REGION,
+        region,
         height,
         width,
         depth: depth as u32,

@@ -2,8 +2,9 @@
 //!
 //! `described` translates an operation into the registers' terms, `blocks` and `weight_orders` say what may be tried,
 //! `operation_cost` what it costs and what is best, `lower_bound` what it costs at least. `stream` clocks a placed program,
-//! with `surface`, `constants`, `block_dependency` and `register_image`; the others know nothing of Plans and programs.
+//! with `addresses`, `surface`, `constants`, `block_dependency` and `register_image`; the others know nothing of Plans and programs.
 
+mod addresses;
 mod block_dependency;
 mod blocks;
 mod constants;

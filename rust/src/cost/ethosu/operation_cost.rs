@@ -5,9 +5,11 @@
 use smallvec::SmallVec;
 
 use super::blocks::blocks;
-use super::described::{described, ARENA_REGION};
+use super::described::{described, described_at, OperandPools};
 use super::weight_orders::{ordered, orders};
-use crate::model::device::EthosU;
+use crate::model::device::{timed_region, EthosU};
+use crate::model::ids::PoolId;
+use crate::model::memory::Memories;
 use crate::model::operation::{Block, Cost, Home, NpuOperation, StripeOperation, WeightOrder};
 use crate::npu::operation;
 use crate::npu::shram;
@@ -16,6 +18,8 @@ use crate::npu::timing::system::CONSTANTS_REGION;
 use crate::npu::timing::walk::{DmaCost, KernelShape};
 use crate::npu::timing::Ticks;
 
+/// The scarce pool's region in the timing model.
+const SCARCE_REGION: usize = 1 + Memories::SCARCE.0 as usize;
 /// Of so many kernels and one more, one has a copy beside it all the while, as far as the choice of its block goes.
 const ALONE: u64 = 4;
 /// Bytes by which the rates of memories are compared.
@@ -32,12 +36,12 @@ pub struct Planned {
     pub shram: operation::ShramLayout,
 }
 
-/// An operation with a given block.
+/// An operation with a given block, whose bytes lie in these pools.
 ///
 /// # Panics
 /// If the operation has more different blocks than the referee looks at, which no graph within SHRAM has.
-pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block) -> Planned {
-    let kernel = described(op, block);
+pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block, pools: OperandPools) -> Planned {
+    let kernel = described_at(op, block, pools);
     let cost = kernel::cost(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
     Planned {
         shape: KernelShape::of(&kernel),
@@ -46,9 +50,9 @@ pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block) -> Planned {
     }
 }
 
-/// The cost of a copy of constants into the arena.
-pub fn copy_cost(npu: &EthosU, bytes: u64) -> DmaCost {
-    DmaCost::of(bytes, Some(CONSTANTS_REGION), Some(ARENA_REGION), &npu.system, &npu.rules)
+/// The cost of a copy of constants into a pool of tensors.
+pub fn copy_cost(npu: &EthosU, bytes: u64, to: PoolId) -> DmaCost {
+    DmaCost::of(bytes, Some(CONSTANTS_REGION), Some(timed_region(to)), &npu.system, &npu.rules)
 }
 
 /// The cost of a copy of a table from the constants into the shared buffer.
@@ -96,7 +100,7 @@ pub(super) fn weighted(npu: &EthosU, cost: &KernelCost) -> [u64; 2] {
 /// How long a kernel keeps the arena's memory busy while copies of constants take from it what their source delivers; 0
 /// where the constants lie there as well.
 pub(super) fn beside_copies(npu: &EthosU, cost: &KernelCost) -> u64 {
-    let [constants, arena] = [CONSTANTS_REGION, ARENA_REGION].map(|region| npu.system.of_region(region));
+    let [constants, arena] = [CONSTANTS_REGION, SCARCE_REGION].map(|region| npu.system.of_region(region));
     if constants == arena {
         return 0;
     }
@@ -109,7 +113,7 @@ pub(super) fn beside_copies(npu: &EthosU, cost: &KernelCost) -> u64 {
 /// How long the memory of constants is busy; none where it is the arena's.
 fn constants_time(npu: &EthosU, cost: &KernelCost) -> Ticks {
     let index = npu.system.of_region(CONSTANTS_REGION);
-    if index == npu.system.of_region(ARENA_REGION) {
+    if index == npu.system.of_region(SCARCE_REGION) {
         return Ticks::ZERO;
     }
     cost.loads[index].time(&npu.system.ports()[index])

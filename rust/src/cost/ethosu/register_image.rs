@@ -2,7 +2,8 @@
 //!
 //! Owns the registers that stripes, places and constants change, and the count of words; all others come with the problem.
 
-use super::described::{scale_bytes, ARENA_REGION};
+use super::addresses::offset_of;
+use super::described::scale_bytes;
 use super::surface::Surface;
 use crate::model::operation::{Block, NpuOperation, OperationKind, SecondOperand};
 use crate::npu::operation::ShramLayout;
@@ -38,7 +39,7 @@ const OFM: MapRegisters = {
 };
 
 /// Registers of a kernel that are set stripe by stripe, besides those of feature maps.
-const OF_STRIPES: [Register; 23] = {
+const OF_STRIPES: [Register; 25] = {
     use Register::*;
     [
         OFM_HEIGHT_M1,
@@ -54,7 +55,9 @@ const OF_STRIPES: [Register; 23] = {
         IFM_IB_END,
         AB_START,
         IFM2_IB_START,
+        IFM_REGION,
         IFM2_REGION,
+        OFM_REGION,
         KERNEL_STRIDE,
         WEIGHT_REGION,
         WEIGHT_BASE,
@@ -108,6 +111,8 @@ pub struct Setting<'a> {
     pub shram: ShramLayout,
     /// Region of its constants, and the first bytes of weights and scales.
     pub constants: (usize, [u64; 2]),
+    /// Regions of inputs and output.
+    pub regions: ([usize; 2], usize),
     /// Where the table begins that it looks results up in.
     pub slot: Option<u32>,
 }
@@ -172,20 +177,22 @@ impl Image {
         self.set(Register::DMA0_SRC_REGION, CONSTANTS_REGION as u64);
         self.set(Register::DMA0_SRC, from);
         self.set(Register::DMA0_DST_REGION, region as u64);
-        self.set(Register::DMA0_DST, to);
+        self.set(Register::DMA0_DST, offset_of(to));
         self.set(Register::DMA0_LEN, bytes);
     }
 
     /// Set the registers of a kernel.
     pub fn kernel(&mut self, setting: &Setting) {
         use Register::*;
-        let &Setting { kernel, inputs, output, padding, block, shram, constants, .. } = setting;
+        let &Setting { kernel, inputs, output, padding, block, shram, constants, regions, .. } = setting;
         let padded = padding.iter().any(|&rows| rows > 0);
         for &(register, value) in &kernel.emitted.registers[usize::from(padded)] {
             self.set(register, setting.altered(register, value));
         }
         self.map(&IFM, &inputs[0]);
         self.map(&OFM, output);
+        self.set(IFM_REGION, regions.0[0] as u64);
+        self.set(OFM_REGION, regions.1 as u64);
         let extents = [OFM_HEIGHT_M1, OFM_WIDTH_M1, OFM_DEPTH_M1].into_iter().zip(output.extent);
         let blocks = [OFM_BLK_HEIGHT_M1, OFM_BLK_WIDTH_M1, OFM_BLK_DEPTH_M1].into_iter().zip(block);
         extents.for_each(|(register, extent)| self.set(register, less_one(extent)));
@@ -198,7 +205,7 @@ impl Image {
             self.map(&IFM2, second);
             self.set(IFM2_IB_START, shram.ifm2_start.map_or(0, u64::from));
             let is_constant = matches!(kernel.second, SecondOperand::Constant { .. });
-            self.set(IFM2_REGION, if is_constant { constants.0 } else { ARENA_REGION } as u64);
+            self.set(IFM2_REGION, if is_constant { constants.0 } else { regions.0[1] } as u64);
         }
         if !kernel.kind.is_elementwise() {
             self.set(KERNEL_STRIDE, kernel_stride(kernel));
@@ -212,13 +219,14 @@ impl Image {
         use Register::*;
         let scales = scale_bytes(kernel);
         let weights = kernel.constant_bytes - scales;
-        let values = [region as u64, weights_base, weights, region as u64, scales_base, scales];
+        let bases = [weights_base, scales_base].map(offset_of);
+        let values = [region as u64, bases[0], weights, region as u64, bases[1], scales];
         let registers = [WEIGHT_REGION, WEIGHT_BASE, WEIGHT_LENGTH, SCALE_REGION, SCALE_BASE, SCALE_LENGTH];
         registers.into_iter().zip(values).for_each(|(register, value)| self.set(register, value));
     }
 
     fn map(&mut self, (bases, tiles, strides): &MapRegisters, surface: &Surface) {
-        bases.iter().zip(surface.bases).for_each(|(&register, base)| self.set(register, base));
+        bases.iter().zip(surface.bases).for_each(|(&register, base)| self.set(register, offset_of(base)));
         tiles.iter().zip(surface.tiles).for_each(|(&register, extent)| self.set(register, less_one(extent)));
         strides.iter().zip(surface.strides).for_each(|(&register, bytes)| self.set(register, bytes));
     }

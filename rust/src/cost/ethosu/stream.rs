@@ -8,17 +8,19 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::addresses::address;
 use super::block_dependency::{Access, Recent};
 use super::constants::{self, Constants};
-use super::described::ARENA_REGION;
+use super::described::OperandPools;
 use super::operation_cost::{copy_cost, planned, table_cost, Planned};
 use super::register_image::{Image, Setting};
 use super::surface::Surface;
 use crate::model::device::{EthosU, LookUpArea, KERNELS_IN_FLIGHT};
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
+use crate::model::ids::{BufferId, PartId, Piece, PoolId, TableId, TensorId};
+use crate::model::memory::Memories;
 use crate::model::operation::{Block, Element, LookUpTable, NpuOperation, Source};
-use crate::model::program::{ByteRange, Moved, Program, Step, Stripe, View};
+use crate::model::program::{ByteRange, Moved, Placement, Program, Step, Stripe, View};
 use crate::npu::registers::Register;
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
@@ -30,7 +32,7 @@ use crate::util::hashing::Table;
 /// Transfers that a kernel may have to wait for, on U55 and U65.
 const COPIES_IN_FLIGHT: [usize; 2] = [1, 2];
 
-/// Where the slots of tables are taken to begin among the addresses of the arena.
+/// Where the slots of tables are taken to begin among the addresses of the pools.
 const LOOK_UP_AREA: u64 = 1 << 48;
 /// The region of a transfer's registers that is the NPU's own memory, in all of its cores.
 const OWN_MEMORY: usize = 0x103;
@@ -41,7 +43,7 @@ const LOOK_UP_BYTES: u64 = LookUpArea::SLOTS as u64 * LookUpArea::SLOT_BYTES;
 #[derive(Debug, Default)]
 pub struct Memo {
     kernels: Table<Geometry, Costed>,
-    copies: Table<u64, Arc<DmaCost>>,
+    copies: Table<(u64, PoolId), Arc<DmaCost>>,
 }
 
 /// All that the cost of a stripe depends on.
@@ -53,6 +55,7 @@ struct Geometry {
     output: [i64; 2],
     padding: [i64; 4],
     block: Block,
+    pools: OperandPools,
 }
 
 /// A kernel's cost, as a step for each BLOCKDEP that was asked for, and the operation with the constants that it uses.
@@ -109,15 +112,9 @@ impl Listener for Vec<Sent> {
 }
 
 /// Cycles of all NPU runs of a program, one after the other; calls take no time but end a run.
-pub fn cycles(
-    graph: &CascaderGraph,
-    npu: &EthosU,
-    program: &Program,
-    offsets: &IdVec<BufferId, u64>,
-    memo: &mut Memo,
-) -> u64 {
+pub fn cycles(graph: &CascaderGraph, npu: &EthosU, program: &Program, placement: &Placement, memo: &mut Memo) -> u64 {
     let constants = Constants::new(graph, program);
-    let placed = PlacedProgram { graph, npu, program, offsets, constants };
+    let placed = PlacedProgram { graph, npu, program, placement, constants };
     runs(program)
         .map(|run| {
             let commands = Stream::new(&placed, memo, ()).run(run).0;
@@ -127,14 +124,9 @@ pub fn cycles(
 }
 
 /// The command streams of a program's NPU runs.
-pub fn commands(
-    graph: &CascaderGraph,
-    npu: &EthosU,
-    program: &Program,
-    offsets: &IdVec<BufferId, u64>,
-) -> Vec<Vec<Sent>> {
+pub fn commands(graph: &CascaderGraph, npu: &EthosU, program: &Program, placement: &Placement) -> Vec<Vec<Sent>> {
     let constants = Constants::new(graph, program);
-    let placed = PlacedProgram { graph, npu, program, offsets, constants };
+    let placed = PlacedProgram { graph, npu, program, placement, constants };
     let memo = &mut Memo::default();
     runs(program).map(|run| Stream::new(&placed, memo, Vec::new()).run(run).1).collect()
 }
@@ -149,7 +141,7 @@ struct PlacedProgram<'a> {
     graph: &'a CascaderGraph,
     npu: &'a EthosU,
     program: &'a Program,
-    offsets: &'a IdVec<BufferId, u64>,
+    placement: &'a Placement,
     constants: Constants,
 }
 
@@ -193,7 +185,7 @@ impl<'a, L: Listener> Stream<'a, L> {
                 Step::Copy { moved: Moved::Constants(part, piece), buffer, .. } => self.copy(*part, *buffer, *piece),
                 Step::LoadTable { table, slot, .. } => self.table(*table, *slot),
                 Step::Stripe(stripe) => self.stripe(stripe),
-                // Tensors have one pool here, see `Device::ethos_u`.
+                // No command copies tensors, see `tensor_copy_cycles`.
                 Step::Copy { moved: Moved::Tensor { .. }, .. } | Step::Call { .. } => {}
             }
         }
@@ -212,12 +204,12 @@ impl<'a, L: Listener> Stream<'a, L> {
         let Some(kernel) = self.placed.graph.kernel(part) else { return };
         let source = kernel.copied(piece);
         let bytes = kernel.encoding(source).map_or(0, |encoding| encoding.bytes);
-        let offset = self.placed.offsets[buffer];
-        let range = (offset, offset + bytes);
+        let (pool, to) = (self.placed.placement.pools[buffer], self.placed.address(buffer));
+        let range = (to, to + bytes);
         let [from, _] = self.placed.constants.offsets((part, kernel), source);
-        self.image.copy(from, (ARENA_REGION, offset), bytes);
         let npu = self.placed.npu;
-        let cost = self.memo.copies.entry(bytes).or_insert_with(|| Arc::new(copy_cost(npu, bytes)));
+        self.image.copy(from, (npu.command_region(pool), to), bytes);
+        let cost = self.memo.copies.entry((bytes, pool)).or_insert_with(|| Arc::new(copy_cost(npu, bytes, pool)));
         let cost = Arc::clone(cost);
         self.transfer(range, cost);
     }
@@ -262,6 +254,7 @@ impl<'a, L: Listener> Stream<'a, L> {
         let costed = placed.costed(&mut self.memo.kernels, kernel, stripe);
         let blockdep = self.recent.block_dependency(&costed.operation, stripe.padding, &access);
         let constants = placed.constants(kernel, stripe);
+        let (pools, region) = (placed.pools(stripe), |pool| placed.npu.command_region(pool));
         let operands: SmallVec<[Surface; 2]> = access.inputs.iter().chain(&access.constant).copied().collect();
         self.image.kernel(&Setting {
             kernel: &costed.operation,
@@ -271,6 +264,7 @@ impl<'a, L: Listener> Stream<'a, L> {
             block: stripe.cost.block,
             shram: costed.kernel.shram,
             constants,
+            regions: (pools.inputs.map(region), region(pools.output)),
             slot,
         });
         let step = costed.with_blockdep(blockdep);
@@ -292,6 +286,21 @@ impl<'a, L: Listener> Stream<'a, L> {
 }
 
 impl PlacedProgram<'_> {
+    fn address(&self, buffer: BufferId) -> u64 {
+        address(self.placement.pools[buffer], self.placement.offsets[buffer])
+    }
+
+    /// The pools of what a stripe touches.
+    fn pools(&self, stripe: &Stripe) -> OperandPools {
+        let pools = &self.placement.pools;
+        let input = |number: usize| stripe.inputs.get(number).map_or(Memories::SCARCE, |view| pools[view.buffer]);
+        OperandPools {
+            inputs: [input(0), input(1)],
+            output: pools[stripe.output.buffer],
+            constants: stripe.constants.map_or(Memories::SCARCE, |buffer| pools[buffer]),
+        }
+    }
+
     /// What a stripe reads and writes.
     fn access(&self, kernel: &NpuOperation, stripe: &Stripe) -> Access {
         let reads = stripe.inputs.iter().zip(self.graph.reads(stripe.part, stripe.piece));
@@ -299,7 +308,7 @@ impl PlacedProgram<'_> {
             let (element, depth) = kernel.piece(stripe.piece).operand(operand);
             let channels = [input.first_channel, input.first_channel + depth];
             match input.strides {
-                Some(strides) => Surface::strided(view, self.offsets[view.buffer], strides, element, channels),
+                Some(strides) => Surface::strided(view, self.address(view.buffer), strides, element, channels),
                 None => self.surface(view, (input.tensor, input.pixel_bytes), element, channels),
             }
         });
@@ -329,10 +338,10 @@ impl PlacedProgram<'_> {
         channels: [i64; 2],
     ) -> Surface {
         let layout = self.graph.tensors[tensor].layout;
-        Surface::new(view, self.offsets[view.buffer], (pixel_bytes, layout), element, channels)
+        Surface::new(view, self.address(view.buffer), (pixel_bytes, layout), element, channels)
     }
 
-    /// Bytes of the arena that a stripe reads or writes, and the area of tables: who looks up waits for every table, and
+    /// Bytes of the pools that a stripe reads or writes, and the area of tables: who looks up waits for every table, and
     /// buffers may lie over them where no banks are kept for tables.
     fn touched(&self, stripe: &Stripe, access: &Access) -> Touched {
         let mut touched = Touched::default();
@@ -345,8 +354,8 @@ impl PlacedProgram<'_> {
         match (stripe.constants, &access.constant) {
             (Some(_), Some(constant)) => touched.ranges.extend(constant.ranges()),
             (Some(buffer), None) => {
-                let offset = self.offsets[buffer];
-                touched.ranges.push((offset, offset + self.program.buffers[buffer].size_bytes));
+                let start = self.address(buffer);
+                touched.ranges.push((start, start + self.program.buffers[buffer].size_bytes));
             }
             (None, _) => {}
         }
@@ -359,7 +368,8 @@ impl PlacedProgram<'_> {
         match stripe.constants {
             Some(buffer) => {
                 let [weights, _] = constants::sizes(kernel, source);
-                (ARENA_REGION, [self.offsets[buffer], self.offsets[buffer] + weights])
+                let (start, pool) = (self.address(buffer), self.placement.pools[buffer]);
+                (self.npu.command_region(pool), [start, start + weights])
             }
             None => (CONSTANTS_REGION, self.constants.offsets((stripe.part, kernel), source)),
         }
@@ -378,11 +388,12 @@ impl PlacedProgram<'_> {
             output: stripe.output.plane(),
             padding: stripe.padding,
             block: stripe.cost.block,
+            pools: self.pools(stripe),
         };
         known.entry(geometry).or_insert_with(|| {
             let operation = kernel.with(geometry.source).expect("a stripe's constants are encoded");
             let op = stripe.operation(self.graph, &operation);
-            let kernel = planned(self.npu, &op, stripe.cost.block);
+            let kernel = planned(self.npu, &op, stripe.cost.block, geometry.pools);
             Costed { operation, kernel, steps: [None, None, None, None] }
         })
     }
@@ -413,8 +424,8 @@ mod tests {
         }
         let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
         let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-        let offsets = placer(&graph)(&program, MOVES).expect("it fits").offsets;
-        commands(&graph, npu, &program, &offsets).pop().expect("one run")
+        let placement = placer(&graph)(&program, MOVES).expect("it fits");
+        commands(&graph, npu, &program, &placement).pop().expect("one run")
     }
 
     /// What a register holds at each kernel.
@@ -465,8 +476,8 @@ mod tests {
         plans[0].staging = vec![staging];
         let program = interleave(&graph, &plans, &mut Costs::default()).expect("blocks fit");
         let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-        let offsets = placer(&graph)(&program, MOVES).expect("it fits").offsets;
-        commands(&graph, npu, &program, &offsets).pop().expect("one run")
+        let placement = placer(&graph)(&program, MOVES).expect("it fits");
+        commands(&graph, npu, &program, &placement).pop().expect("one run")
     }
 
     #[test]
@@ -477,7 +488,7 @@ mod tests {
         assert_eq!(held(&stream, Register::IFM2_HEIGHT0_M1), [2, 2, 1]);
         assert_eq!(held(&stream, Register::IFM2_WIDTH0_M1), [0; 3]);
         let stream = constant_operand(4, Staging::Whole);
-        assert_eq!(held(&stream, Register::IFM2_REGION), [ARENA_REGION as u64; 2]);
+        assert_eq!(held(&stream, Register::IFM2_REGION), [1; 2]);
         let [first, second] = held(&stream, Register::IFM2_BASE0)[..] else { panic!("two stripes") };
         assert_eq!(second, first + 4 * 16);
         // The copy is waited for, by the first stripe alone.

@@ -3,21 +3,29 @@
 use proptest::prelude::*;
 
 use super::blocks::{extents, MAX_BLOCK};
-use super::described::described;
+use super::described::{described, OperandPools};
 use super::floor;
 use super::operation_cost::{beside_copies, best_block, planned};
-use crate::model::device::{EthosU, Unit};
+use super::stream::Sent;
+use crate::cost::{commands, Costs};
+use crate::model::device::{Device, EthosU, Unit};
 use crate::model::ids::TableId;
+use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
     Element, Function, Home, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand, Slab, StripeOperation,
     Upscale,
 };
 use crate::npu::operation::Operand2;
+use crate::npu::registers::Register;
 use crate::npu::shram;
 use crate::npu::timing::kernel::Costing;
-use crate::npu::timing::System;
-use crate::testing::networks::device;
-use crate::testing::networks::plain;
+use crate::npu::timing::walk::Action;
+use crate::npu::timing::{Port, System};
+use crate::plans::options::MOVES;
+use crate::proposals::arena::placer;
+use crate::proposals::uncascaded;
+use crate::schedule::interleave::interleave;
+use crate::testing::networks::{device, plain, Network, INPUT};
 
 fn npu() -> EthosU {
     match device().unit {
@@ -60,14 +68,17 @@ fn op<'a>(kernel: &'a NpuOperation, plane: [i64; 2], layout: Layout, constants: 
 #[test]
 fn weights_read_in_place_cost_flash_time_for_each_spatial_block() {
     let kernel = NpuOperation { block_depth: 64, ..kernel(OperationKind::Convolution, 1, [512, 512]) };
-    let in_place = planned(&npu(), &op(&kernel, [14, 14], Layout::Nhwc, Home::Constants), [8, 8, 64]);
+    let in_place =
+        planned(&npu(), &op(&kernel, [14, 14], Layout::Nhwc, Home::Constants), [8, 8, 64], OperandPools::NEAR);
     assert!(in_place.cost.alone.ceil() >= 4 * kernel.constant_bytes);
 }
 
 #[test]
 fn bricks_spare_the_arena_short_runs() {
     let kernel = NpuOperation { block_depth: 32, ..kernel(OperationKind::Convolution, 1, [64, 64]) };
-    let alone = |layout| planned(&npu(), &op(&kernel, [28, 28], layout, Home::Arena), [8, 14, 32]).cost.alone;
+    let alone = |layout| {
+        planned(&npu(), &op(&kernel, [28, 28], layout, Home::Arena), [8, 14, 32], OperandPools::NEAR).cost.alone
+    };
     assert!(alone(Layout::Nhcwb16) < alone(Layout::Nhwc));
 }
 
@@ -188,7 +199,7 @@ proptest! {
                     }
                     let most = floor.planes.iter().find(|(depth, _)| *depth == block[2].min(whole.ofm_depth));
                     prop_assert!(most.is_none_or(|(_, most)| *most >= block[0].min(height) * block[1].min(width)));
-                    sum += planned(&npu, &op, block).cost.least.ceil();
+                    sum += planned(&npu, &op, block, OperandPools::NEAR).cost.least.ceil();
                 }
             }
         }
@@ -225,4 +236,50 @@ proptest! {
         let best = best_block(&npu, &op).map(|cost| (cost.cycles, -cost.block[0] * cost.block[1]));
         prop_assert_eq!(best, all.into_iter().min().map(|(_, alone, area)| (alone, area)));
     }
+}
+
+/// Three convolutions on an Ethos-U65 with so many bytes of SRAM beside its DRAM: regions of inputs and of outputs, cycles.
+fn between_two_pools(sram_bytes: u64) -> ([Vec<u64>; 2], u64) {
+    let port = |name: &str, bytes| Port {
+        name: name.into(),
+        bytes_per_cycle: (bytes, 1),
+        read_latency: 32,
+        write_latency: 32,
+        burst_bytes: 64,
+    };
+    let sram = Pool { port: port("sram", 16), limit_bytes: Some(sram_bytes) };
+    let dram = Pool { port: port("dram", 2), limit_bytes: None };
+    let memories = Memories::new(vec![sram, dram.clone()], dram).expect("they make sense");
+    let device = Device::ethos_u("ethos-u65-256", memories).expect("there is such a device");
+    let mut net = Network::new([24, 24], 16);
+    let t = (0..3).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 3, 1, 16));
+    let graph = net.finish_on(t, device);
+    let costs = &mut Costs::default();
+    let program = interleave(&graph, &uncascaded(&graph), costs).expect("blocks fit");
+    let placement = placer(&graph)(&program, MOVES).expect("the DRAM takes all");
+    let stream = commands(&graph, &program, &placement).pop().expect("one run");
+    let held = |register| {
+        let mut value = 0;
+        let mut at_kernels = Vec::new();
+        for Sent { command, registers } in &stream {
+            value = registers.iter().find(|(set, _)| *set == register).map_or(value, |&(_, value)| value);
+            if matches!(command.action, Action::Kernel(_)) {
+                at_kernels.push(value);
+            }
+        }
+        at_kernels
+    };
+    ([Register::IFM_REGION, Register::OFM_REGION].map(held), costs.program(&graph, &program, &placement))
+}
+
+#[test]
+fn what_others_touch_lies_in_the_arena_and_all_else_in_the_fast_memory() {
+    let (fast, cycles) = between_two_pools(1 << 20);
+    assert_eq!(fast, [[1, 2, 2], [2, 2, 1]]);
+    let (none, slower) = between_two_pools(0);
+    assert_eq!(none, [[1, 1, 1], [1, 1, 1]]);
+    assert!(slower > cycles, "{slower} cycles without, {cycles} with");
+    // One of the two tensors between them fits: what is placed where costs what it costs there.
+    let (one, between) = between_two_pools(24 * 24 * 16);
+    assert!(one[1].iter().filter(|&&region| region == 2).count() == 1 && (cycles..slower).contains(&between));
 }

@@ -170,7 +170,7 @@ fn predict_streams(
 ) -> PyResult<Vec<Vec<StreamCommand>>> {
     let Arrangement { program, placement } =
         Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, None)?;
-    let streams = interruptible::run(py, None, || commands(&graph.graph, &program, &placement.offsets))?;
+    let streams = interruptible::run(py, None, || commands(&graph.graph, &program, &placement))?;
     Ok(streams.iter().map(|stream| stream.iter().map(StreamCommand::from).collect()).collect())
 }
 
