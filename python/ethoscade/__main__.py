@@ -46,7 +46,7 @@ _COMMANDS = {
 }
 """Of each command its file in `cli`, the function there that adds its arguments, and what it does."""
 
-_OBJECTS_BETWEEN_COLLECTIONS = 100_000
+_OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """Python looks for garbage after 700 new objects. A command makes many that stay, and few that refer to each other."""
 
 

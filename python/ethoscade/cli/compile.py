@@ -131,8 +131,9 @@ def written_out(
     written, manifest = _write(compiled, folder, made)
     check = _verified(args, compiled)
     table = compiled.table()
-    report = summary.compile_json(compiled, written, check, table, args.cpu)
-    text = summary.compile_text(compiled, check, table, args.cpu)
+    # Either is printed, never both.
+    report = summary.compile_json(compiled, written, check, table, args.cpu) if args.json else {}
+    text = "" if args.json else summary.compile_text(compiled, check, table, args.cpu)
     report["manifest"] = manifest
     if "tflite" in written:
         file = read_tflite(made.files[made.places["tflite"]])

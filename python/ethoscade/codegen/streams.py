@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import CodegenError
-from ..lowering.npu import NpuOperation, OperationKind
+from ..lowering.npu import NpuOperation, OperationKind, Weights
 from ..target import Accelerator
 from . import vela
 
@@ -99,6 +99,7 @@ class Streams:
         self._accelerator = accelerator
         self._encoder = encoder
         self._known: dict[Hashable, Stream] = {}
+        self._digests: dict[tuple[int, int, int], tuple[Weights, tuple[bytes, str, int]]] = {}
 
     def of(self, operation: NpuOperation, choice: EncodingChoice, first: int, channels: int) -> Stream:
         """The stream of an operation's output channels from `first` on.
@@ -118,14 +119,16 @@ class Streams:
         height, width, inputs = values.shape[1:]
         if inputs <= at_once and max(height * dilation[0], width * dilation[1]) <= _SUB_KERNEL:
             depth = micro
-        volume = _volume(values, weights.zero_point)
-        bytes_, *stored = volume
-        digest = blake2b(bytes_, digest_size=32).digest()
         order = (_four(values.shape), depth, micro, depthwise, choice.part_kernel, wide, dilation)
-        content = (digest, *stored, *order)
+        content = (*self._digest(weights, first, channels), *order)
         if content not in self._known:
             self._known[content] = (
-                PlannedStream(values, weights.zero_point, content, _core.plan_weights(volume, order))
+                PlannedStream(
+                    values,
+                    weights.zero_point,
+                    content,
+                    _core.plan_weights(_volume(values, weights.zero_point), order),
+                )
                 if self._encoder == "ethoscade"
                 else WrittenStream(
                     vela.encode_weights(
@@ -141,6 +144,15 @@ class Streams:
                 )
             )
         return self._known[content]
+
+    def _digest(self, weights: Weights, first: int, channels: int) -> tuple[bytes, str, int]:
+        """Equal for equal weights of equal types; told once for each part of an operation's, whatever the order."""
+        part = (id(weights), first, channels)
+        if part not in self._digests:
+            elements, dtype, zero_point = _volume(weights.values[first : first + channels], weights.zero_point)
+            # The weights stay, so that no others get their number.
+            self._digests[part] = weights, (blake2b(elements, digest_size=32).digest(), dtype, zero_point)
+        return self._digests[part][1]
 
 
 def _check(operation: NpuOperation, accelerator: Accelerator, choice: EncodingChoice) -> None:

@@ -1,16 +1,17 @@
 """Arm's Vela as a library: weight compression, register commands and the driver payload.
 
 Owns every use of `ethosu.vela`; nothing else imports it, so that another emitter can stand beside it. It is imported on
-first use, as that costs half a second. Of Vela the documented API is called; what that prints and what it remembers for
-ever is kept from happening, so that any number of threads can call any number of times.
+first use, as that costs half a second. Of Vela the documented API is called; what that prints, what it remembers for
+ever and the BLOCKDEP that is replaced here are kept from happening, so that any number of threads can call any number
+of times.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -139,6 +140,24 @@ def _quiet(described: type) -> type:
     return type(described.__name__, (described,), methods)
 
 
+@cache
+def _generate() -> Callable[[Sequence[Any], Any], list[int]]:
+    """The API's generator of commands, without what is thrown away: Vela's own BLOCKDEP takes it a third of its time.
+
+    Where a release of Vela has no such function, the generator is as it comes.
+    """
+    from ethosu.vela import register_command_stream_generator as generator
+
+    names = {**vars(generator), "calc_blockdep": lambda *_: 0}
+    for name in ("generate_command_stream", "generate_register_command_stream"):
+        function = names.get(name)
+        if not isinstance(function, FunctionType):
+            return _api().npu_generate_register_command_stream  # type: ignore[no-any-return]
+        names[name] = FunctionType(function.__code__, names, name, function.__defaults__, function.__closure__)
+    made: Callable[[Sequence[Any], Any], list[int]] = names["generate_register_command_stream"]
+    return made
+
+
 def _forget() -> None:
     """Vela remembers every pair of accesses that it ever compared, and the accesses with it."""
     from ethosu.vela.range_set import MemoryAccessSet
@@ -187,7 +206,7 @@ def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerat
     translate = _Translator(api, accelerator)
     npu = _prepare(accelerator.name)
     try:
-        words = api.npu_generate_register_command_stream([translate.operation(o) for o in operations], npu)
+        words = _generate()([translate.operation(o) for o in operations], npu)
         return bytes(api.npu_create_driver_payload(_with_blockdeps(words, blockdeps), npu))
     except (AssertionError, _vela_error()) as error:
         raise CodegenError(f"ethos-u-vela refused the command stream: {error}") from error
@@ -195,6 +214,8 @@ def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerat
         _forget()
 
 
+# Equal operations of a network, and of the next one in this process, are asked about again.
+@lru_cache(maxsize=256)
 def registers(operation: Operation, accelerator: Accelerator) -> tuple[tuple[int, int], ...]:
     """What the stream of one operation sets: (command, value) of each register, the command with its bit for two words.
 
@@ -203,7 +224,7 @@ def registers(operation: Operation, accelerator: Accelerator) -> tuple[tuple[int
     api = _api()
     npu = _prepare(accelerator.name)
     try:
-        words = api.npu_generate_register_command_stream([_Translator(api, accelerator).operation(operation)], npu)
+        words = _generate()([_Translator(api, accelerator).operation(operation)], npu)
     except (AssertionError, _vela_error()) as error:
         raise CodegenError(f"ethos-u-vela refused an operation: {error}") from error
     finally:

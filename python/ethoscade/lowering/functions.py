@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,6 +38,24 @@ def results(op: Operator, ifm: Tensor, ofm: Tensor) -> tuple[int, ...]:
     Values below zero, over which the kernels of RSQRT and SQRT end the inference, have the result of 0. Raises
     `NoResult`.
     """
+    depends_on = op.kind, op.attrs, ifm.dtype, ifm.quantisation, ofm.dtype, ofm.quantisation
+    return _results(_Asked(depends_on, op, ifm, ofm))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question for results, equal to others with the same answer."""
+
+    depends_on: tuple[object, ...]
+    op: Operator = field(compare=False)
+    ifm: Tensor = field(compare=False)
+    ofm: Tensor = field(compare=False)
+
+
+# Constraints, rewrites and the lowering all ask about an operator.
+@lru_cache(maxsize=256)
+def _results(asked: _Asked) -> tuple[int, ...]:
+    op, ifm, ofm = asked.op, asked.ifm, asked.ofm
     lowest, highest = ifm.dtype.limits
     smallest, largest = ofm.dtype.limits
     with np.errstate(over="ignore", invalid="ignore"):

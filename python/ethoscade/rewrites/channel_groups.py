@@ -114,13 +114,16 @@ class Groups:
         spared = spared_by(self.graph, op, held)
         zero_point = zero_point_of(self.graph.read(op))
         takes_any = foldable(self.graph, op, held)
-        for channel in np.flatnonzero(~spared):
-            what = "it is not constant"
-            if takes_any[channel]:
-                what = "the bias would not hold it"
-            elif held.known[channel]:
-                what = f"it is not the zero point {zero_point} that pads it"
-            self._need(source, int(channel), f"{_who(op)} reads {self._name(source)}, where {what}")
+        whats = (
+            "it is not constant",
+            f"it is not the zero point {zero_point} that pads it",
+            "the bias would not hold it",
+        )
+        reads = [f"{_who(op)} reads {self._name(source)}, where {what}" for what in whats]
+        # Channels are many, sentences few.
+        which = np.where(takes_any, 2, np.where(held.known, 1, 0))
+        for channel in np.flatnonzero(~spared).tolist():
+            self._need(source, channel, reads[which[channel]])
 
     def _depthwise(self, op: Operator) -> None:
         source, result = op.input(0), op.outputs[0]
