@@ -17,6 +17,8 @@ from .util.arguments import checked
 from .util.frozen import FrozenMap
 from .util.toml import TomlTable, parse_toml, read_toml
 
+FURTHER_RAM = "Ram"
+"""What RAM beside a board's SRAM is called."""
 FIGURES = ("accelerator", "clock", "bandwidths", "latencies", "sram", "cpu")
 """What each board of the table has a source for, or says to be assumed."""
 _TABLE = Path(__file__).with_name("boards.toml")
@@ -30,7 +32,9 @@ class BoardDescription:
     """A board: what `accelerator`, `system_config` and `memory_mode` are on it, and what its NPU may have of SRAM.
 
     `system` is a system configuration of its own in Vela's words (`core_clock`, `Sram_clock_scale`, ...), empty where
-    `system_config` names one of a vela.ini. `sources` and `assumed` say for each of `FIGURES` where it comes from.
+    `system_config` names one of a vela.ini. `further_ram` are the same words about RAM called `FURTHER_RAM`, which the
+    NPU reaches through the SRAM's port, empty where there is none, of `further_ram_bytes`. `sources` and `assumed` say
+    for each of `FIGURES` where it comes from.
     """
 
     name: str
@@ -43,6 +47,8 @@ class BoardDescription:
     aliases: tuple[str, ...] = ()
     note: str = ""
     system: Mapping[str, str] = field(default_factory=lambda: FrozenMap({}))
+    further_ram: Mapping[str, str] = field(default_factory=lambda: FrozenMap({}))
+    further_ram_bytes: int = 0
     sources: Mapping[str, str] = field(default_factory=lambda: FrozenMap({}))
     assumed: Mapping[str, str] = field(default_factory=lambda: FrozenMap({}))
 
@@ -94,6 +100,7 @@ def _table() -> Mapping[str, BoardDescription]:
 
 def _board(table: TomlTable, name: str) -> BoardDescription:
     has_system = "system" in table
+    further = table.table("further_ram") if "further_ram" in table else None
     found = BoardDescription(
         name=table.string("name", name),
         title=table.string("title", name),
@@ -105,10 +112,14 @@ def _board(table: TomlTable, name: str) -> BoardDescription:
         aliases=table.strings("aliases", ()),
         note=table.string("note", ""),
         system=_system(table.table("system")) if has_system else FrozenMap({}),
+        further_ram=FrozenMap({}) if further is None else _area(further, FURTHER_RAM),
+        further_ram_bytes=0 if further is None else further.size("size"),
         sources=_words(table, "sources"),
         assumed=_words(table, "assumed"),
     )
     table.end()
+    if further is not None:
+        further.end()
     return found
 
 
@@ -122,6 +133,11 @@ def _system(table: TomlTable) -> Mapping[str, str]:
         found |= {f"{area}_{what}".lower(): str(table.number(f"{area}_{what}")) for what in _OF_AREA}
     table.end()
     return FrozenMap(found)
+
+
+def _area(table: TomlTable, name: str) -> Mapping[str, str]:
+    """The entries of one memory, whose table needs no name in front of them."""
+    return FrozenMap({f"{name}_{what}".lower(): str(table.number(what)) for what in _OF_AREA})
 
 
 def _words(table: TomlTable, key: str) -> Mapping[str, str]:

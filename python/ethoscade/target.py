@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, cast
 
-from .boards import BoardDescription, board_named
+from .boards import FURTHER_RAM, BoardDescription, board_named
 from .configurations import MODE, SYSTEM, ConfigSection, ConfigurationFile, read_configuration
 from .configurations import default_config as default_config
 from .errors import ConfigError
@@ -98,7 +98,8 @@ class Target:
 
     `constants`, `arena` and `cache` are the memories of the NPU's regions 0, 1 and 2. The cache is the arena's memory
     but in the modes called Dedicated_Sram, where the arena lies in DRAM and the cache in an SRAM of its own, of
-    `size_bytes` if the mode says how large. `board` is the one that was named, with the SRAM that it has for the NPU.
+    `size_bytes` if the mode says how large, and on boards with further RAM, where the arena lies in that. `board` is
+    the one that was named, with the SRAM that it has for the NPU.
     """
 
     accelerator: Accelerator
@@ -117,7 +118,7 @@ class Target:
 
     @property
     def memories(self) -> Memories:
-        """The same by what they are for: in Dedicated_Sram tensors may lie in the cache and in the arena's DRAM.
+        """The same by what they are for: tensors may lie in the cache and in the arena, where these are two.
 
         A cache whose size nobody says has as much as is wanted.
         """
@@ -204,6 +205,10 @@ def load_target(
     constants, arena, cache = (_area(mode, system, chip, f"{area}_mem_area") for area in ("const", "arena", "cache"))
     if cache != arena and _CACHE_SIZE in mode.values:
         cache = replace(cache, size_bytes=mode.whole(_CACHE_SIZE, 0, _ENDLESS))
+    if at is not None and at.further_ram and cache == arena:
+        further = ConfigSection(FURTHER_RAM, f"board '{at.name}'", at.further_ram)
+        arena = system_memory(further, FURTHER_RAM, cast(Product, chip.product))
+        arena = replace(arena, size_bytes=at.further_ram_bytes)
     for what, place in (("arena", arena), ("cache", cache)):
         if place.name.lower().endswith("flash"):
             raise ConfigError(
@@ -244,7 +249,7 @@ def compilation_target(
             f"{target.cache.name}, which can be simulated only; code is generated for modes whose arena is the SRAM "
             f"itself, Shared_Sram and Sram_Only, or lies in DRAM beside an SRAM of the NPU's own, Dedicated_Sram"
         )
-    if target.has_cache and target.accelerator.product == "u55":
+    if target.has_cache and target.arena.name != FURTHER_RAM and target.accelerator.product == "u55":
         raise ConfigError(
             f"memory mode '{target.memory_mode}' has tensors in {target.cache.name} and in {target.arena.name}, behind "
             f"two ports, and an Ethos-U55 writes through one of them alone; choose Shared_Sram or Sram_Only"

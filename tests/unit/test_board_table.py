@@ -173,11 +173,14 @@ def test_what_is_wrong_in_a_file_is_told_with_line_and_key(mine: Path, old: str,
 
 
 def test_the_pages_board_is_one(tmp_path: Path) -> None:
-    (text,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    text, further = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     path = tmp_path / "page.toml"
     path.write_text(text, encoding="utf-8")
     target = compilation_target(board=path)
-    assert (target.core_clock_hz, target.constants.bytes_per_cycle) == (200e6, (1, 2))
+    assert (target.core_clock_hz, target.constants.bytes_per_cycle) == (200e6, (1, 2)) and not target.has_cache
+    path.write_text(text + further, encoding="utf-8")
+    both = compilation_target(board=path)
+    assert (both.cache, both.constants) == (target.arena, target.constants) and both.arena.size_bytes == 8 << 20
 
 
 def test_boards_that_there_are_not_are_answered_with_those_that_there_are(tmp_path: Path) -> None:

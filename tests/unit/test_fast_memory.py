@@ -11,6 +11,7 @@ import ethoscade
 import numpy as np
 import pytest
 from command_line_support import Capture, resized_classifier, run, run_json, written
+from ethoscade import BudgetError, ConfigError
 from ethoscade.codegen import c_source, mlf, raw, tflite
 from ethoscade.codegen.artifact import Artifact, NpuCall
 from ethoscade.codegen.block_dependency import MAX_BLOCKDEP, block_dependencies
@@ -140,6 +141,68 @@ def test_one_answer_whatever_was_asked_before() -> None:
     assert tflite.write(named.artifact) == tflite.write(
         replace(made("cascades", 1).artifact, memory_mode="Dedicated_Sram_256KB")
     )
+
+
+# --- further RAM of boards --------------------------------------------------------------------------------------------
+
+BOARD = """
+accelerator = "ethos-u55-128"
+memory_mode = "Shared_Sram"
+sram = "8KiB"
+system_config = "Ethos_U55_High_End_Embedded"
+[further_ram]
+size = "{size}"
+clock_scale = 0.125
+burst_length = 64
+read_latency = 100
+write_latency = 50
+"""
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Path:
+    (tmp_path / "two_rams.toml").write_text(BOARD.format(size="64KiB"), encoding="utf-8")
+    return tmp_path / "two_rams.toml"
+
+
+def test_a_board_may_have_further_ram(board: Path) -> None:
+    compiled = ethoscade.compile(MODELS["cascades"](), board=board)
+    target = compiled.target
+    assert (target.cache.name, target.arena.name, target.arena.bytes_per_cycle) == ("Sram", "Ram", (1, 1))
+    assert compiled.verify(seeds=1).ok and compiled.sram_bytes <= compiled.budget_bytes == 8 << 10
+    assert 0 < compiled.pools["arena"] <= 64 << 10 and {m.memory for m in compiled.table().memories} >= {"Sram", "Ram"}
+    more = ethoscade.compile(MODELS["cascades"](), board=board, sram="32KiB")
+    assert simulated(compiled) == compiled.cycles > more.cycles == simulated(more)
+    alone = ethoscade.frontier(MODELS["cascades"](), accelerator="ethos-u55-128")
+    assert ethoscade.compile(MODELS["cascades"](), board=board, sram="2KiB").sram_bytes <= 2048 < alone.floor_bytes
+
+
+def test_weights_in_sram_count_beside_the_fast_memory(board: Path) -> None:
+    compiled = ethoscade.compile(MODELS["cascades"](), board=board, memory_mode="Sram_Only", sram="24KiB")
+    assert compiled.sram_bytes == compiled.pools["fast"] + compiled.pools["constants"] <= 24 << 10
+    assert compiled.verify(seeds=1).sram_touched_bytes == compiled.sram_bytes
+    prepared_ = ethoscade.prepare(MODELS["cascades"](), board=board, memory_mode="Sram_Only")
+    assert prepared_.fits(compiled.pools["constants"] + 16) and not prepared_.fits(compiled.pools["constants"] - 16)
+    with pytest.raises(BudgetError, match="does not fit into 64 bytes"):
+        prepared_.compile(sram=64)
+
+
+def test_what_further_ram_does_not_hold_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(BOARD.format(size="4KiB"), encoding="utf-8")
+    with pytest.raises(BudgetError, match=r"does not fit into the 4096 bytes of 'Ram'.* more of the other") as caught:
+        ethoscade.compile(MODELS["cascades"](), board=tmp_path / "b.toml", sram="2KiB")
+    assert caught.value.floor_bytes > caught.value.budget_bytes == 4096
+    enough = ethoscade.compile(MODELS["cascades"](), board=tmp_path / "b.toml", sram="8KiB")
+    assert enough.pools["arena"] <= 4096
+
+
+def test_what_is_wrong_with_further_ram_is_told_with_its_key(tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(BOARD.format(size="4KiB").replace("burst_length = 64", ""), encoding="utf-8")
+    with pytest.raises(ConfigError, match="burst_length"):
+        ethoscade.compile(MODELS["cascades"](), board=tmp_path / "b.toml")
+    (tmp_path / "b.toml").write_text(BOARD.format(size="4KiB") + "colour = 3\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="colour"):
+        ethoscade.compile(MODELS["cascades"](), board=tmp_path / "b.toml")
 
 
 # --- formats ----------------------------------------------------------------------------------------------------------

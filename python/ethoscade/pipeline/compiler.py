@@ -252,7 +252,30 @@ def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Tick | N
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
     extra = constants_in_sram(network)
     found = replace(explore(network.problem, extra, epsilon, tick), core_clock_hz=network.target.core_clock_hz)
-    return placed_anew(network, found, extra, tick)
+    return placed_anew(network, within_arena(network, found, tick), extra, tick)
+
+
+def within_arena(network: Network, curve: Curve, tick: Tick | None) -> Curve:
+    """Those choices whose arena fits a memory beside the fast one, if that has a size. Raises `BudgetError`."""
+    limit = network.target.arena.size_bytes if network.target.has_cache else None
+    if limit is None:
+        return curve
+    taken = [arrange(network, proposal, tick).pool_bytes[-1] for proposal in curve.proposals]
+    kept = [index for index, size in enumerate(taken) if size <= limit]
+    if kept:
+        return replace(
+            curve,
+            points=tuple(curve.points[index] for index in kept),
+            proposals=tuple(curve.proposals[index] for index in kept),
+        )
+    leanest = arrange(network, curve.proposals[taken.index(min(taken))], tick)
+    raise BudgetError(
+        f"'{network.source.name}' does not fit into the {limit} bytes of '{network.target.arena.name}': with so much "
+        f"SRAM at least {min(taken)} bytes lie there; give it more SRAM, or more of the other",
+        budget_bytes=limit,
+        floor_bytes=min(taken),
+        operator=peak_of(network.graph, network.npu, leanest).operator,
+    )
 
 
 def placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:

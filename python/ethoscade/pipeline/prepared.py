@@ -154,12 +154,12 @@ class Prepared:
         budget = board.sram_bytes if asked is None and board is not None else asked
         if (remark := self.network.target.remark_on(budget)) is not None:
             _LOGGER.warning(remark)
-        cache = self.network.target.cache if self.network.target.has_cache else None
-        if cache is not None and budget is not None and cache.size_bytes != budget:
-            # The budget is the cache: what it does not hold lies in the arena.
-            return self._with_cache_of(budget)._compiled(budget, optimise, epsilon, line_bytes, watch)
-        watch.begin("plan")
         constants = constants_in_sram(self.network)
+        cache = self.network.target.cache if self.network.target.has_cache else None
+        if cache is not None and budget is not None and cache.size_bytes != (size := max(budget - constants, 0)):
+            # The budget is the cache: what it does not hold lies in the arena.
+            return self._with_cache_of(size)._compiled(budget, optimise, epsilon, line_bytes, watch)
+        watch.begin("plan")
         if budget is None or optimise != "performance" or cache is not None:
             curve = self._frontier(epsilon, watch.tick)
         else:
@@ -196,6 +196,7 @@ class Prepared:
             started = time.perf_counter()
             found = self._search(epsilon, tick).frontier(portion(tick, _ENUMERATED, 1))
             curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
+            curve = compiler.within_arena(self.network, curve, tick)
             self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick)
         return self._kept.frontiers[resolution]
 
@@ -206,7 +207,8 @@ class Prepared:
         It is what `compile` plans, without code generation. `tick` is called now and then; what it raises ends it.
         """
         if self.network.target.has_cache:
-            return self._with_cache_of(budget)._frontier(epsilon, tick)
+            size = max(budget - constants_in_sram(self.network), 0)
+            return self._with_cache_of(size)._frontier(epsilon, tick)
         extra = constants_in_sram(self.network)
         if budget < extra:
             return self._frontier(epsilon, tick)

@@ -391,7 +391,7 @@ proptest! {
 fn what_the_sum_loses() {
     let documented = [
         (OperationKind::MaxPool, 5, (152, 113), (0.0085, 0.1529)),
-        (OperationKind::Convolution, 3, (166, 150), (0.0046, 0.1922)),
+        (OperationKind::Convolution, 3, (166, 151), (0.0045, 0.1925)),
     ];
     for (kind, most, (points, least_found), (mean, largest)) in documented {
         let mut runner = TestRunner::deterministic();
