@@ -32,7 +32,7 @@ def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
         steps = [step for step in arranged.program.steps if not isinstance(step, CallOperator)]
         used = {(step.stage, step.portion) for step in steps if not isinstance(step, LoadTable)}
         constants = lay_out(network.encoded, used, tables_of(network.npu.operations))
-        for kernel in build_operations(network.npu.operations, steps, arranged.offsets, constants):
+        for kernel in build_operations(network.npu.operations, steps, dict(enumerate(arranged.offsets)), constants):
             if not isinstance(kernel, Kernel):
                 continue
             shape = (kernel.kind, kernel.window, kernel.block, kernel.output.shape)
