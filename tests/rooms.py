@@ -111,7 +111,7 @@ BELOW: dict[str, set[str]] = {
     },
     "pipeline.planning": {
         "errors", "util.arguments", "target", "devices", "ir", "operators", "frontend", "rewrites", "lowering",
-        "scheduling", "pipeline.borders", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "scheduling", "pipeline.borders", "pipeline.partition", "pipeline.compiled",
         "pipeline.compiler", "device_files",
     },
     "pipeline.lines": {"errors", "codegen", "pipeline.compiled"},

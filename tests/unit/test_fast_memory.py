@@ -11,7 +11,7 @@ import ethoscade
 import numpy as np
 import pytest
 from command_line_support import Capture, resized_classifier, run, run_json, written
-from ethoscade import BudgetError, ConfigError
+from ethoscade import BudgetError, ConfigError, SchedulingError
 from ethoscade.codegen import c_source, mlf, raw, tflite
 from ethoscade.codegen.artifact import Artifact, NpuCall
 from ethoscade.codegen.block_dependency import MAX_BLOCKDEP, block_dependencies
@@ -27,6 +27,7 @@ from ethoscade.pipeline.prepared import Prepared
 from ethoscade.run.execution import run_tflite, sram_touched
 from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling.program import in_fast
+from ethoscade.scheduling.schedule import CacheWrite, Group, Schedule, arrange
 from ethoscade.target import ACCELERATORS, compilation_target
 from ethoscade.testing import ModelBuilder, inverted_residuals
 from promised_cycles import broken_promises
@@ -92,6 +93,15 @@ def test_less_fast_memory_is_slower_and_never_too_little(name: str) -> None:
     # What lies around the search's program is placed after it, which other addresses may tell by a few words.
     slack = 0 if name in ("cascades", "with_cpu") else 0.001
     assert all(abs(simulated(of) - of.cycles) <= slack * of.cycles for of in found)
+
+
+@pytest.mark.parametrize("line", [16, 32, 128])
+def test_whole_lines_need_no_floor_either(line: int) -> None:
+    """A budget is as many lines as it holds, and what these do not hold lies in the arena."""
+    for budget in (2032, line + 16, line - 1):
+        compiled = prepared("cascades").compile(sram=budget, line_bytes=line)
+        assert compiled.sram_bytes <= budget // line * line and compiled.sram_bytes % line == 0
+        assert compiled.verify(seeds=1).ok
 
 
 def simulated(compiled: Compiled) -> int:
@@ -189,7 +199,9 @@ def test_weights_in_sram_count_beside_the_fast_memory(board: Path) -> None:
 
 def test_what_further_ram_does_not_hold_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.toml").write_text(BOARD.format(size="4KiB"), encoding="utf-8")
-    with pytest.raises(BudgetError, match=r"does not fit into the 4096 bytes of 'Ram'.* more of the other") as caught:
+    with pytest.raises(
+        BudgetError, match=r"does not fit into the 4096 bytes of the memory 'Ram'.* give more"
+    ) as caught:
         ethoscade.compile(MODELS["cascades"](), board=tmp_path / "b.toml", sram="2KiB")
     assert caught.value.floor_bytes > caught.value.budget_bytes == 4096
     enough = ethoscade.compile(MODELS["cascades"](), board=tmp_path / "b.toml", sram="8KiB")
@@ -302,3 +314,11 @@ def test_a_stream_between_two_memories_is_timed_by_both() -> None:
     (call,) = (call for call in compiled.artifact.calls if isinstance(call, NpuCall))
     traffic = simulate_timing(call.payload, compiled.target).memories
     assert all(of.kernel_read_bytes and of.written_bytes for of in traffic.values()) and len(traffic) == 2
+
+
+def test_a_schedule_that_copies_tensors_is_refused() -> None:
+    """An Ethos-U's streams have no such copies."""
+    problem = prepare(read_tflite(MODELS["cascades"]()), compilation_target(**IN_DRAM)).problem
+    groups = tuple(Group(part, part, (CacheWrite(0),) if part == 0 else ()) for part in range(len(problem.specs)))
+    with pytest.raises(SchedulingError, match="no command of the device does that"):
+        arrange(problem, Schedule(groups))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -40,7 +40,7 @@ from ..scheduling.program import Arrangement, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..scheduling.specs import Encoding, EncodingSpec, SlicedSpec, StreamSpec
-from ..target import Target
+from ..target import Memory, Target
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress as Progress
 from ..util.progress import Stopwatch as Stopwatch
@@ -257,24 +257,42 @@ def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Tick | N
 
 def within_arena(network: Network, curve: Curve, tick: Tick | None) -> Curve:
     """Those choices whose arena fits a memory beside the fast one, if that has a size. Raises `BudgetError`."""
-    limit = network.target.arena.size_bytes if network.target.has_cache else None
-    if limit is None:
+    memory = network.target.arena
+    if not network.target.has_cache or memory.size_bytes is None:
         return curve
-    taken = [arrange(network, proposal, tick).pool_bytes[-1] for proposal in curve.proposals]
-    kept = [index for index, size in enumerate(taken) if size <= limit]
-    if kept:
-        return replace(
-            curve,
-            points=tuple(curve.points[index] for index in kept),
-            proposals=tuple(curve.proposals[index] for index in kept),
+    return within_memory(network, curve, memory, lambda proposal: arrange(network, proposal, tick))
+
+
+def within_memory(
+    planned: Planned,
+    curve: Curve,
+    memory: Memory,
+    place: Callable[[scheduling.Proposal], Arrangement],
+    of: str = "",
+    extra: int = 0,
+) -> Curve:
+    """Those choices that fit the last memory of tensors, which takes what the others do not; `of` says whose it is.
+
+    `extra` bytes lie there besides. Raises `BudgetError` if there are none.
+    """
+    assert memory.size_bytes is not None
+    taken = [place(proposal).pool_bytes[-1] + extra for proposal in curve.proposals]
+    kept = [index for index, size in enumerate(taken) if size <= memory.size_bytes]
+    if not kept:
+        least = min(taken)
+        arranged = place(curve.proposals[taken.index(least)])
+        raise BudgetError(
+            f"'{planned.source.name}' does not fit into the {memory.size_bytes} bytes of the memory "
+            f"'{memory.name}'{of}: what the memories before it do not hold takes {least} bytes of it; give more of "
+            f"either",
+            budget_bytes=memory.size_bytes,
+            floor_bytes=least,
+            operator=peak_of(planned.graph, planned.npu, arranged).operator,
         )
-    leanest = arrange(network, curve.proposals[taken.index(min(taken))], tick)
-    raise BudgetError(
-        f"'{network.source.name}' does not fit into the {limit} bytes of '{network.target.arena.name}': with so much "
-        f"SRAM at least {min(taken)} bytes lie there; give it more SRAM, or more of the other",
-        budget_bytes=limit,
-        floor_bytes=min(taken),
-        operator=peak_of(network.graph, network.npu, leanest).operator,
+    return replace(
+        curve,
+        points=tuple(curve.points[index] for index in kept),
+        proposals=tuple(curve.proposals[index] for index in kept),
     )
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from ..device_files import device_named
 from ..devices import PRIMITIVES, DeviceDescription
-from ..errors import BudgetError, ConfigError
+from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..ir import Graph, Operator
 from ..lowering import Support, elements, lower
@@ -28,8 +28,7 @@ from ..target import ACCELERATORS
 from ..util.arguments import checked
 from .borders import Border
 from .compiled import Curve
-from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, explore
-from .explanation import peak_of
+from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, explore, within_memory
 from .partition import partition
 
 _OPERATIONS_OF = ACCELERATORS["ethos-u55-256"]
@@ -105,33 +104,12 @@ def planned(
     if last.size_bytes is None:
         return outline, curve
     if others:
-        return outline, _within_last(outline, found).without_programs()
+        beside = outline.constant_bytes if last == described.constants else 0
+        of = f" of device '{described.name}'"
+        kept = within_memory(outline, found, last, lambda proposal: arrange(outline.problem, proposal), of, beside)
+        return outline, kept.without_programs()
     count = curve.proposals.index(choose(outline, curve, last.size_bytes, "performance")) + 1
     return outline, replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
-
-
-def _within_last(outline: Outline, curve: Curve) -> Curve:
-    """Those choices that fit the last memory of tensors, which takes what the others do not. Raises `BudgetError`."""
-    last = outline.device.memories.tensors[-1]
-    assert last.size_bytes is not None
-    extra = outline.constant_bytes if last == outline.device.constants else 0
-    taken = [arrange(outline.problem, proposal).pool_bytes[-1] + extra for proposal in curve.proposals]
-    kept = [index for index, size in enumerate(taken) if size <= last.size_bytes]
-    if not kept:
-        least = min(taken)
-        arranged = arrange(outline.problem, curve.proposals[taken.index(least)])
-        raise BudgetError(
-            f"'{outline.source.name}' does not fit into the {last.size_bytes} bytes of the memory '{last.name}' of "
-            f"device '{outline.device.name}': what the memories before it do not hold takes {least} bytes of it",
-            budget_bytes=last.size_bytes,
-            floor_bytes=least,
-            operator=peak_of(outline.graph, outline.npu, arranged).operator,
-        )
-    return replace(
-        curve,
-        points=tuple(curve.points[index] for index in kept),
-        proposals=tuple(curve.proposals[index] for index in kept),
-    )
 
 
 def prepare(source: Graph, device: DeviceDescription, dead_channels: bool = True) -> Outline:

@@ -156,9 +156,11 @@ class Prepared:
             _LOGGER.warning(remark)
         constants = constants_in_sram(self.network)
         cache = self.network.target.cache if self.network.target.has_cache else None
-        if cache is not None and budget is not None and cache.size_bytes != (size := max(budget - constants, 0)):
+        if cache is not None and budget is not None:
             # The budget is the cache: what it does not hold lies in the arena.
-            return self._with_cache_of(size)._compiled(budget, optimise, epsilon, line_bytes, watch)
+            size = max(in_steps(budget, constants, line_bytes) - constants, 0)
+            if cache.size_bytes != size:
+                return self._with_cache_of(size)._compiled(budget, optimise, epsilon, line_bytes, watch)
         watch.begin("plan")
         if budget is None or optimise != "performance" or cache is not None:
             curve = self._frontier(epsilon, watch.tick)

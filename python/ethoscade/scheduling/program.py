@@ -34,9 +34,7 @@ SCARCE = 0
 
 def in_fast(arranged: Arrangement) -> frozenset[int]:
     """The buffers in the NPU's fast memory; none where all lie in the arena, which the caller and the CPU know."""
-    if len(arranged.pool_bytes) == 1:
-        return frozenset()
-    return frozenset(buffer for buffer, pool in enumerate(arranged.pools) if pool == SCARCE)
+    return in_scarce(arranged) if len(arranged.pool_bytes) > 1 else frozenset()
 
 
 def in_scarce(arranged: Arrangement) -> frozenset[int]:
