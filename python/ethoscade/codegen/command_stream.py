@@ -86,7 +86,7 @@ def build_operations(
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
         elif isinstance(step, CopyTensor):
-            raise CodegenError(f"buffer {step.source} is copied between memories; commands keep tensors in one")
+            raise CodegenError(f"buffer {step.source} is copied between memories, which no command does")
     return operations
 
 

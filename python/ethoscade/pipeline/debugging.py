@@ -31,7 +31,7 @@ def debug_database(artifact: Artifact, source: Graph, npu: NpuGraph, program: Pr
             next(steps)
             continue
         for offset, step in zip(command_offsets(call.payload), steps, strict=False):
-            assert not isinstance(step, CopyTensor), "commands keep tensors in one memory"
+            assert not isinstance(step, CopyTensor), "no command copies tensors"
             stage = getattr(step, "stage", _NONE)
             queue.append(QueuedCommand(offset, len(offsets), stages[stage], not isinstance(step, Stripe)))
         offsets.append(file.index(call.payload))

@@ -28,7 +28,7 @@ def emit(network: Network, arranged: Arrangement) -> Artifact:
     run: list[Stripe | CopyConstants | LoadTable] = []
     for step in (*program.steps, None):
         if isinstance(step, CopyTensor):
-            raise CodegenError(f"buffer {step.source} is copied between memories; commands keep tensors in one")
+            raise CodegenError(f"buffer {step.source} is copied between memories, which no command does")
         if isinstance(step, (Stripe, CopyConstants, LoadTable)):
             run.append(step)
             continue

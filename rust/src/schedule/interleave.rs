@@ -163,6 +163,9 @@ fn check_copied(graph: &CascaderGraph, plan: &Plan, index: usize) -> Result<(), 
     if graph.device.memories().spacious().is_empty() {
         return fault("tensors are copied between pools, and the device has one pool of tensors");
     }
+    if tensor_copy_cycles(&graph.device, 0, Memories::SCARCE, Memories::SCARCE).is_none() {
+        return fault("tensors are copied between pools, and no command of the device does that");
+    }
     if plan.staging.contains(&Staging::Sliced) {
         return fault("a part whose constants are staged in slices has its tensors where they are");
     }

@@ -19,7 +19,7 @@ use crate::npu::timing::walk::{DmaCost, KernelShape};
 use crate::npu::timing::Ticks;
 
 /// The scarce pool's region in the timing model.
-const SCARCE_REGION: usize = 1 + Memories::SCARCE.0 as usize;
+const SCARCE_REGION: usize = timed_region(Memories::SCARCE);
 /// Of so many kernels and one more, one has a copy beside it all the while, as far as the choice of its block goes.
 const ALONE: u64 = 4;
 /// Bytes by which the rates of memories are compared.

@@ -400,7 +400,7 @@ impl PlacedProgram<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::cost::Costs;
     use crate::model::device::Unit;
@@ -429,7 +429,7 @@ mod tests {
     }
 
     /// What a register holds at each kernel.
-    fn held(stream: &[Sent], register: Register) -> Vec<u64> {
+    pub fn held(stream: &[Sent], register: Register) -> Vec<u64> {
         let mut value = 0;
         let mut found = Vec::new();
         for Sent { command, registers } in stream {

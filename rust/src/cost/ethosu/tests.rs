@@ -6,7 +6,7 @@ use super::blocks::{extents, MAX_BLOCK};
 use super::described::{described, OperandPools};
 use super::floor;
 use super::operation_cost::{beside_copies, best_block, planned};
-use super::stream::Sent;
+use super::stream::tests::held;
 use crate::cost::{commands, Costs};
 use crate::model::device::{Device, EthosU, Unit};
 use crate::model::ids::TableId;
@@ -19,7 +19,6 @@ use crate::npu::operation::Operand2;
 use crate::npu::registers::Register;
 use crate::npu::shram;
 use crate::npu::timing::kernel::Costing;
-use crate::npu::timing::walk::Action;
 use crate::npu::timing::{Port, System};
 use crate::plans::options::MOVES;
 use crate::proposals::arena::placer;
@@ -258,18 +257,10 @@ fn between_two_pools(sram_bytes: u64) -> ([Vec<u64>; 2], u64) {
     let program = interleave(&graph, &uncascaded(&graph), costs).expect("blocks fit");
     let placement = placer(&graph)(&program, MOVES).expect("the DRAM takes all");
     let stream = commands(&graph, &program, &placement).pop().expect("one run");
-    let held = |register| {
-        let mut value = 0;
-        let mut at_kernels = Vec::new();
-        for Sent { command, registers } in &stream {
-            value = registers.iter().find(|(set, _)| *set == register).map_or(value, |&(_, value)| value);
-            if matches!(command.action, Action::Kernel(_)) {
-                at_kernels.push(value);
-            }
-        }
-        at_kernels
-    };
-    ([Register::IFM_REGION, Register::OFM_REGION].map(held), costs.program(&graph, &program, &placement))
+    (
+        [Register::IFM_REGION, Register::OFM_REGION].map(|register| held(&stream, register)),
+        costs.program(&graph, &program, &placement),
+    )
 }
 
 #[test]
