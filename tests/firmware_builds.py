@@ -151,15 +151,12 @@ def _probe(module: Module, is_async: bool) -> str:
     memory = ""
     if module.has_pools:
         pools = f"static struct {prefix}_workspace_pools pools;"
-        before += [
-            "  pools.arena = guarded.arena + shift;",
-            "  pools.arena_size = sizeof guarded.arena - (size_t)shortage;",
-        ]
+        before += ["  pools.arena = guarded.arena;", "  pools.arena_size = sizeof guarded.arena;"]
         if module.has_fast:
-            before += [
-                "  pools.fast = fast.bytes + shift;",
-                "  pools.fast_size = sizeof fast.bytes - (size_t)shortage;",
-            ]
+            before += ["  pools.fast = fast.bytes;", "  pools.fast_size = sizeof fast.bytes;"]
+        # One memory is spoilt, so that no check of another one finds it.
+        spoilt = ("fast", "fast.bytes") if module.has_fast else ("arena", "guarded.arena")
+        before += [f"  pools.{spoilt[0]} = {spoilt[1]} + shift;", f"  pools.{spoilt[0]}_size -= (size_t)shortage;"]
         if module.weights_as == "pool":
             before += ["  pools.weights = weights;", f"  pools.weights_size = {macro}_WEIGHTS_CONSTANT_POOL_SIZE;"]
         arguments.append("&pools")

@@ -20,6 +20,8 @@ from ethoscade.codegen.layout import touched_tensors
 from ethoscade.codegen.operations import FAST_REGION, Kernel
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
+from ethoscade.pipeline import compiler
+from ethoscade.pipeline.addresses import Address
 from ethoscade.pipeline.compiled import Compiled
 from ethoscade.pipeline.compiler import prepare, search
 from ethoscade.pipeline.network import with_cache
@@ -106,6 +108,18 @@ def test_whole_lines_need_no_floor_either(line: int) -> None:
 
 def simulated(compiled: Compiled) -> int:
     return sum(report.cycles for _, report in compiled.timing())
+
+
+def test_state_leaves_the_fast_memory_as_the_search_placed_it() -> None:
+    """What has its variables in one place each is placed anew in the arena alone: cycles and budget were weighed."""
+    fitted = with_cache(prepare(read_tflite(MODELS["recurrent"]()), compilation_target(**IN_DRAM)), 512)
+    proposal = search(fitted).proposals[-1]
+    found, searched = compiler.arrange(fitted, proposal), arrange(fitted.problem, proposal)
+    fast = [
+        sorted((of.program.buffers[i].name, of.program.buffers[i].size_bytes, of.offsets[i]) for i in in_fast(of))
+        for of in (found, searched)
+    ]
+    assert fast[0] and fast[0] == fast[1]
 
 
 @pytest.mark.parametrize("share", [1, 3])
@@ -273,12 +287,22 @@ def test_tables_tell_the_memories_apart() -> None:
     assert {row.memory for row in of["fast"]} == {"Sram"} and {row.memory for row in of["arena"]} == {"Dram"}
     assert max(row.address + row.size_bytes for row in of["fast"]) <= compiled.sram_bytes
     assert len(of["fast"]) + len(of["arena"]) == len(compiled.program.buffers)
+    for row in rows[: len(compiled.program.buffers)]:
+        met = [other for other in of[row.pool] if other is not row and meet(row, other)]
+        assert set(row.shares) == {other.names[0] for other in met}
     table = compiled.table()
     assert table.cycles == compiled.cycles and {m.memory for m in table.memories} == {"Sram", "Dram"}
     assert compiled.live_bytes == compiled.explain().peak.live_bytes <= compiled.sram_bytes
     live = [operation.live for call in compiled.record().npu_calls for operation in call.operations]
     assert all(set(of) == {"Sram", "Dram"} for of in live)
     assert max(of["Sram"].bytes for of in live) <= compiled.sram_bytes
+
+
+def meet(one: Address, other: Address) -> bool:
+    """Whether two rows of one memory have a byte and a step in common."""
+    steps = [(row.first_step or 0, row.last_step or 0) for row in (one, other)]
+    places = [(row.address, row.address + row.size_bytes) for row in (one, other)]
+    return all(max(a[0], b[0]) < min(a[1], b[1]) for a, b in (steps, places))
 
 
 def test_the_command_line_says_what_lies_where(tmp_path: Path, capfd: Capture) -> None:

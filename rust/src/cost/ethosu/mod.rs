@@ -13,6 +13,8 @@ mod lower_bound;
 mod operation_cost;
 mod register_image;
 pub mod stream;
+#[cfg(test)]
+mod stream_tests;
 mod surface;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use super::blocks::{extents, MAX_BLOCK};
 use super::described::{described, OperandPools};
 use super::floor;
 use super::operation_cost::{beside_copies, best_block, planned};
-use super::stream::tests::held;
+use super::stream_tests::held;
 use crate::cost::{commands, Costs};
 use crate::model::device::{Device, EthosU, Unit};
 use crate::model::ids::TableId;
