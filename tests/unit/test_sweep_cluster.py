@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -85,11 +86,16 @@ def test_a_worker_that_is_killed_loses_nothing_and_nothing_comes_twice(tmp_path:
 
 
 def test_no_scheduler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
+    """And nothing is left open, which the garbage collector would close in the middle of the next attempt."""
+    distributed = pytest.importorskip("distributed")
     monkeypatch.setattr("ethoscade.sweeps.cluster._PATIENCE_SECONDS", 0.5)
     for address in ("tcp://127.0.0.1:1", "nowhere", "", "tcp://"):
-        with pytest.raises(ConfigError, match="no Dask scheduler answers"), cluster(address):
+        with pytest.raises(ConfigError, match="no Dask scheduler answers") as refused, cluster(address):
             pass
+        # What the error's traceback holds on to is still there.
+        clients = [thing for thing in gc.get_objects() if issubclass(type(thing), distributed.Client)]
+        assert refused.value.__cause__ is not None and clients
+        assert {client.status for client in clients} == {"closed"}
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from concurrent.futures import Executor
+from typing import Any
 
 from ..errors import ConfigError
 
@@ -24,8 +25,19 @@ def cluster(address: str) -> Iterator[tuple[Executor, int]]:
         from distributed import Client
     except ImportError:
         raise ConfigError('a cluster needs Dask: pip install "ethoscade[dask]"') from None
+
+    class Closing(Client):  # type: ignore[misc]
+        """A client that fails to start is closed at once: closed by the garbage collector it may wait for itself."""
+
+        def start(self, **options: Any) -> None:
+            try:
+                super().start(**options)
+            except BaseException:
+                self.close()
+                raise
+
     try:
-        client = Client(address, timeout=_PATIENCE_SECONDS, set_as_default=False)
+        client = Closing(address, timeout=_PATIENCE_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"no Dask scheduler answers at '{address}': {' '.join(str(error).split())}") from error
     with client:
