@@ -14,6 +14,8 @@ from pathlib import Path
 import ethoscade
 import pytest
 from ethoscade import memory
+from ethoscade.frontend import read_tflite
+from ethoscade.judge import litert
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import mobilenet_v1, tiny_conv
 
@@ -113,6 +115,26 @@ def test_ctrl_c_ends_every_stage_in_one_line_and_writes_nothing(
     status, err = interrupted(when, [name, model, *options, *exact, *written])
     assert (status, err) == (130, "ethoscade: interrupted\n")
     assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_nothing_outlives_a_reference_whose_time_is_stopped_as_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that is no daemon would keep the process until a reference had taken too long."""
+    pytest.importorskip("ai_edge_litert")
+    graph = read_tflite(tiny_conv())
+    begun: list[threading.Thread] = []
+    start = threading.Timer.start
+
+    def interrupted_start(timer: threading.Timer) -> None:
+        start(timer)
+        begun.append(timer)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Timer, "start", interrupted_start)
+    with litert.Session(graph.source, graph.name) as session, pytest.raises(KeyboardInterrupt):
+        session.run([0], graph.inputs, graph.outputs, [])
+    (timer,) = begun
+    timer.join(HANGS)
+    assert timer.daemon and not timer.is_alive()
 
 
 @pytest.mark.parametrize("algorithm", ["best", "exact", "hill_climb"])

@@ -139,8 +139,10 @@ class Session:
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **request)
         slow = threading.Timer(_TIMEOUT_SECONDS, child.kill)
-        slow.start()
+        # A process waits for its threads when it ends: not for this one, wherever it is interrupted.
+        slow.daemon = True
         try:
+            slow.start()
             child.stdin.write(len(stream.getbuffer()).to_bytes(8, "little"))
             child.stdin.write(stream.getbuffer())
             child.stdin.flush()
