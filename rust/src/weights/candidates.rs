@@ -18,8 +18,8 @@ const NEVER: u64 = u64::MAX / 1024;
 /// The most palettes that are tried together.
 const MOST_PALETTES: usize = 6;
 
-/// Good palettes for a stream, that of the stream as a whole first: it holds all of its weights.
-pub fn palettes(symbols: &[u16]) -> Vec<Palette> {
+/// Good palettes for a stream, that of the stream as a whole first: it holds all of its weights. And the counts of these.
+pub fn palettes(symbols: &[u16]) -> (Vec<Palette>, Counts) {
     let least = if symbols.len() > LARGE { LEAST_PART_OF_LARGE } else { LEAST_PART };
     let mut count = 1;
     while count < MOST_PARTS && symbols.len() / (2 * count) >= least {
@@ -41,11 +41,11 @@ pub fn palettes(symbols: &[u16]) -> Vec<Palette> {
     }
     let mut found = chosen(pool, &parts);
     // Without entries there is room for all weights, and none of them is far from the cheapest index.
-    let whole = &levels[levels.len() - 1][0];
-    let simple = kinds(whole).iter().filter_map(|&zero_runs| plain(whole, zero_runs));
+    let whole = levels.pop().and_then(|mut whole| whole.pop()).unwrap_or_else(|| unreachable!("a stream is a part"));
+    let simple = kinds(&whole).iter().filter_map(|&zero_runs| plain(&whole, zero_runs));
     let missing: Vec<Palette> = simple.filter(|palette| !found.contains(palette)).collect();
     found.extend(missing);
-    found
+    (found, whole)
 }
 
 /// Whether zeros are worth being runs, and weights.

@@ -38,7 +38,7 @@ impl Palette {
 
     /// The palette of streams without a weight but 0: that is its entry.
     pub fn of_zeros() -> Palette {
-        Palette { entries: vec![0, 0], offset: 0, bits: 2, zero_runs: true }
+        Palette { entries: Vec::new(), offset: 0, bits: 2, zero_runs: true }
     }
 
     /// By code its index, or `u16::MAX`.

@@ -152,7 +152,7 @@ impl Plan {
         if at < end {
             self.palettes.push(Palette::of_zeros());
             let palette = self.palettes.len() - 1;
-            let coding = Coding::Rice { divisor: 0, truncated: false };
+            let coding = Coding::Uncompressed;
             self.slices.push(Slice { span: [at, end], palette, brings_palette: true, coding, zero_divisor: 3 });
         }
     }

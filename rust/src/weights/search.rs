@@ -7,7 +7,7 @@ use super::counts::{Counts, Sums};
 use super::format::{code_of, symbols, CHUNK, HEADER_BITS, ZERO_DIVISORS};
 use super::palette::Palette;
 use super::plan::{Plan, Slice};
-use super::sections;
+use super::sections::{self, Section};
 use crate::util::interrupt;
 
 /// Weights of a cell, by round: slices are cut between cells first, between weights then.
@@ -56,17 +56,17 @@ type State = (usize, usize);
 /// The best plan that is found for a stream of these codes.
 pub fn best(codes: &[u16]) -> Plan {
     if codes.iter().all(|&code| code == 0) {
-        let coding = Coding::Rice { divisor: 0, truncated: false };
+        let coding = Coding::Uncompressed;
         let slice = Slice { span: [0, codes.len()], palette: 0, brings_palette: true, coding, zero_divisor: 3 };
         let slices = if codes.is_empty() { Vec::new() } else { vec![slice] };
         return Plan::new(codes, vec![Palette::of_zeros()], slices);
     }
     let symbols = symbols(codes);
-    let mut palettes = candidates::palettes(&symbols);
+    let (mut palettes, counts) = candidates::palettes(&symbols);
     let mut zero_divisors: Vec<u32> = (0..ZERO_DIVISORS).collect();
     let mut found: Option<Plan> = None;
     for cell in CELLS {
-        let slices = cut(&symbols, &palettes, &zero_divisors, cell);
+        let slices = cut(&symbols, &counts, &palettes, &zero_divisors, cell);
         zero_divisors.retain(|&divisor| slices.iter().any(|slice| slice.zero_divisor == divisor));
         let again = once_more(&slices, &symbols, &palettes);
         let plan = Plan::new(codes, palettes.clone(), slices);
@@ -91,9 +91,9 @@ pub fn best(codes: &[u16]) -> Plan {
 fn by_section(codes: &[u16], symbols: &[u16]) -> Plan {
     let (mut slices, mut palettes) = (Vec::new(), Vec::new());
     let divisors: Vec<u32> = (0..ZERO_DIVISORS).collect();
-    for ([first, end], palette) in sections::sections(symbols) {
+    for Section { span: [first, end], counts, palette, .. } in sections::sections(symbols) {
         interrupt::ask();
-        let own = cut(&symbols[first..end], std::slice::from_ref(&palette), &divisors, CELLS[1]);
+        let own = cut(&symbols[first..end], &counts, std::slice::from_ref(&palette), &divisors, CELLS[1]);
         let moved = |slice: Slice| Slice { span: slice.span.map(|at| at + first), palette: palettes.len(), ..slice };
         slices.extend(own.into_iter().map(moved));
         palettes.push(palette);
@@ -121,9 +121,9 @@ fn once_more(slices: &[Slice], symbols: &[u16], palettes: &[Palette]) -> Vec<Pal
     found
 }
 
-/// The cheapest slices of these palettes.
-fn cut(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32], cell: usize) -> Vec<Slice> {
-    let trellis = Trellis::new(symbols, palettes, zero_divisors);
+/// The cheapest slices of these palettes, for symbols that were counted.
+fn cut(symbols: &[u16], counts: &Counts, palettes: &[Palette], zero_divisors: &[u32], cell: usize) -> Vec<Slice> {
+    let trellis = Trellis::new(counts, palettes, zero_divisors);
     let mut path = trellis.path(symbols, cell);
     let indices: Vec<Vec<u16>> = palettes.iter().map(Palette::indices).collect();
     for number in 1..path.len() {
@@ -131,15 +131,18 @@ fn cut(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32], cell: usize
         let gain = |symbol| trellis.bits(before.1, symbol) - trellis.bits(after.1, symbol);
         let palette = trellis.groups[before.1 .0].palette;
         let indices = &indices[palette];
-        let places = |symbol: u16| match Coding::of(before.1 .1) {
-            _ if palettes[palette].zero_runs => 0,
-            Coding::Rice { divisor, truncated: false } => {
-                (indices[usize::from(code_of(symbol))] >> divisor) as usize / 2 + 1
-            }
-            Coding::Rice { truncated: true, .. } => 1,
-            Coding::Uncompressed => 0,
+        // An index has a place, and as many more as it is times `1 << shift`; of runs and whole indices none are counted.
+        let (shift, least) = match Coding::of(before.1 .1) {
+            Coding::Uncompressed => (u16::BITS, 0),
+            _ if palettes[palette].zero_runs => (u16::BITS, 0),
+            Coding::Rice { truncated: true, .. } => (u16::BITS, 1),
+            Coding::Rice { divisor, .. } => (divisor + 1, 1),
         };
-        let at = shifted(symbols, [before.0[0], after.0[0], after.0[1]], gain, places, cell);
+        let places = |symbol: u16| (u32::from(indices[usize::from(code_of(symbol))]) >> shift) + least;
+        let span = if least > 0 { &symbols[before.0[0]..after.0[0]] } else { &[] };
+        // No stream has so many that sums need to be looked at one by one, which takes twice the time.
+        let taken = span.iter().fold(0u32, |sum, &symbol| sum.wrapping_add(places(symbol)));
+        let at = shifted(symbols, [before.0[0], after.0[0], after.0[1]], taken, gain, places, cell);
         path[number - 1].0[1] = at;
         path[number].0[0] = at;
     }
@@ -152,16 +155,16 @@ fn cut(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32], cell: usize
 
 /// The best place, less than a cell away, to cut between two slices from the first to the second and the second to the
 /// third of some places; `gain` is how much more a symbol costs in front of the cut than behind it, `places` how many of a
-/// chunk's places it takes there: what is left of the last chunk is lost.
+/// chunk's places it takes there, and `taken` how many all in front do: what is left of the last chunk is lost.
 fn shifted(
     symbols: &[u16],
     [first, cut, end]: [usize; 3],
+    taken: u32,
     gain: impl Fn(u16) -> i32,
-    places: impl Fn(u16) -> usize,
+    places: impl Fn(u16) -> u32,
     cell: usize,
 ) -> usize {
-    let filled = |taken: usize| (taken.next_multiple_of(CHUNK) - taken) as i32;
-    let taken: usize = symbols[first..cut].iter().map(|&symbol| places(symbol)).sum();
+    let filled = |taken: u32| (taken.next_multiple_of(CHUNK as u32) - taken) as i32;
     let mut found = (filled(taken), cut);
     let (mut sum, mut here) = (0, taken);
     for (at, &symbol) in (cut + 1..(cut + cell).min(end)).zip(&symbols[cut..]) {
@@ -204,8 +207,7 @@ struct Ways {
 }
 
 impl Trellis {
-    fn new(symbols: &[u16], palettes: &[Palette], zero_divisors: &[u32]) -> Trellis {
-        let counts = Counts::new(symbols);
+    fn new(counts: &Counts, palettes: &[Palette], zero_divisors: &[u32]) -> Trellis {
         let divisors = |palette: &Palette| if palette.zero_runs { zero_divisors } else { &[0] };
         let groups = palettes.iter().enumerate().flat_map(|(number, palette)| {
             divisors(palette).iter().map(move |&divisor| Group::new(number, palette.zero_runs, divisor))

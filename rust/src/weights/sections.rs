@@ -41,29 +41,40 @@ pub fn are_likely(symbols: &[u16], palettes: &[Palette]) -> bool {
         })
 }
 
+/// Weights that one palette is best for.
+pub struct Section {
+    /// The first weight, and one past the last.
+    pub span: [usize; 2],
+    /// Of its symbols.
+    pub counts: Counts,
+    /// Of all its weights with the palette.
+    bits: u64,
+    /// The best one.
+    pub palette: Palette,
+}
+
 /// Sections and their palettes: windows, joined to the section in front of them where one palette takes fewer bits than two.
-pub fn sections(symbols: &[u16]) -> Vec<([usize; 2], Palette)> {
-    let mut found: Vec<([usize; 2], Counts, u64, Palette)> = Vec::new();
+pub fn sections(symbols: &[u16]) -> Vec<Section> {
+    let mut found: Vec<Section> = Vec::new();
     for (number, window) in symbols.chunks(WINDOW).enumerate() {
         interrupt::ask();
-        let first = number * WINDOW;
-        let counts = Counts::new(window);
+        let (first, counts) = (number * WINDOW, Counts::new(window));
         let (bits, palette) = best_of_kinds(&Sums::of(&counts), &counts)
             .unwrap_or_else(|| unreachable!("a palette of none holds a window"));
-        found.push(([first, first + window.len()], counts, bits, palette));
+        found.push(Section { span: [first, first + window.len()], counts, bits, palette });
         while let [.., before, last] = &found[..] {
-            let both = before.1.and(&last.1);
+            let counts = before.counts.and(&last.counts);
             let Some((bits, palette)) =
-                best_of_kinds(&Sums::of(&both), &both).filter(|(bits, _)| *bits < before.2 + last.2)
+                best_of_kinds(&Sums::of(&counts), &counts).filter(|(bits, _)| *bits < before.bits + last.bits)
             else {
                 break;
             };
-            let joined = ([before.0[0], last.0[1]], both, bits, palette);
+            let joined = Section { span: [before.span[0], last.span[1]], counts, bits, palette };
             found.truncate(found.len() - 2);
             found.push(joined);
         }
     }
-    found.into_iter().map(|(span, _, _, palette)| (span, palette)).collect()
+    found
 }
 
 /// The best palette, with zeros as weights or as runs, and all bits of it.

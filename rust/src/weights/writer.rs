@@ -1,7 +1,7 @@
 //! The bits of a planned stream. Owns the layout of headers and chunks, as far as it is written.
 
 use super::coding::Coding;
-use super::format::{zero_chunk, CHUNK, END_BITS};
+use super::format::{zero_chunk, CHUNK, END_BITS, LARGEST_QUOTIENT, LARGEST_TRUNCATED};
 use super::palette::Palette;
 use super::plan::{Body, Plan, Slice};
 use crate::util::interrupt;
@@ -86,71 +86,165 @@ fn header(bits: &mut Bits, slice: &Slice, palette: &Palette, weights: usize) {
     }
 }
 
-/// Quotients in unary, chunk by chunk: how many have begun and ended, and those whose remainders are still to come.
-struct Unary<'a> {
-    numbers: &'a [u32],
-    /// By how many bits numbers are longer than their quotients.
-    divisor: u32,
-    /// What is left of the quotient at `ended`.
-    left: u32,
-    ended: usize,
-    /// Numbers that ended, and what filled up chunks.
-    counted: usize,
+/// What a weight's quotient adds to the places of a chunk, and to what is told of those that are more than 0.
+#[derive(Clone, Copy)]
+struct Places {
+    /// For each place whether it is more than 0, and how many places there are.
+    first: (u32, u32),
+    /// For each place that is more than 0 whether it is more than 1, and how many these are.
+    second: (u32, u32),
 }
 
-impl<'a> Unary<'a> {
-    fn new(numbers: &'a [u32], divisor: u32) -> Unary<'a> {
-        Unary { numbers, divisor, left: numbers.first().map_or(0, |number| number >> divisor), ended: 0, counted: 0 }
+impl Places {
+    const NONE: Places = Places { first: (0, 0), second: (0, 0) };
+
+    /// Of a quotient: a place takes two of it, and the last one what is left; truncated ones have one place.
+    const fn of(quotient: u32, truncated: bool) -> Places {
+        if truncated {
+            let more = if quotient > 0 { 1 } else { 0 };
+            return Places { first: (more, 1), second: (if quotient > 1 { 1 } else { 0 }, more) };
+        }
+        let (full, left) = (quotient / 2, quotient % 2);
+        let ones = (1 << full) - 1;
+        Places { first: (ones | left << full, full + 1), second: (ones, full + left) }
+    }
+}
+
+/// By quotient its places.
+const fn all_places<const COUNT: usize>(truncated: bool) -> [Places; COUNT] {
+    let mut all = [Places::NONE; COUNT];
+    let mut quotient = 0;
+    while quotient < COUNT {
+        all[quotient] = Places::of(quotient as u32, truncated);
+        quotient += 1;
+    }
+    all
+}
+
+static FULL: [Places; LARGEST_QUOTIENT as usize + 1] = all_places(false);
+static TRUNCATED: [Places; LARGEST_TRUNCATED as usize + 1] = all_places(true);
+
+/// Quotients of weights in unary, chunk by chunk: how many have begun and ended, and those whose remainders are still to
+/// come.
+struct Quotients<'a> {
+    indices: &'a [u32],
+    /// By how many bits indices are longer than their quotients.
+    divisor: u32,
+    /// By quotient.
+    places: &'static [Places],
+    truncated: bool,
+    begun: usize,
+    /// Places that have begun and are in no chunk yet.
+    first: (u32, u32),
+    second: (u32, u32),
+    /// Weights whose remainders were asked for.
+    told: usize,
+    /// Weights that ended, and what filled up chunks.
+    ended: usize,
+}
+
+impl<'a> Quotients<'a> {
+    fn new(indices: &'a [u32], divisor: u32, truncated: bool) -> Quotients<'a> {
+        let places = if truncated { &TRUNCATED[..] } else { &FULL[..] };
+        let (first, second) = ((0, 0), (0, 0));
+        Quotients { indices, divisor, places, truncated, begun: 0, first, second, told: 0, ended: 0 }
     }
 
     fn is_on(&self) -> bool {
-        self.counted < self.numbers.len()
+        self.ended < self.indices.len()
     }
 
-    #[inline(always)]
-    fn end(&mut self) {
-        self.counted += 1;
-        self.left = self.numbers.get(self.counted).map_or(0, |number| number >> self.divisor);
-    }
-
-    /// A chunk of weights: which of its places are more than 0, and of those which more than 1, and how many these are.
-    #[inline(always)]
-    fn places(&mut self, count: usize, truncated: bool) -> (u32, u32, u32) {
-        let (mut first, mut second, mut ones) = (0, 0, 0);
-        for place in 0..count {
-            let is_more = u32::from(self.left > 0);
-            first |= is_more << place;
-            second |= u32::from(self.left > 1) << ones;
-            ones += is_more;
-            if self.left > 1 && !truncated {
-                self.left -= 2;
-            } else {
-                self.end();
+    /// A chunk: which of its places are more than 0, and of those which more than 1, and how many these are.
+    ///
+    /// Not inlined, nor are remainders: what a loop over weights needs would not stay in registers.
+    #[inline(never)]
+    fn chunk(&mut self, count: u32) -> (u32, u32, u32) {
+        let (mut first, mut second, mut begun) = (self.first, self.second, self.begun);
+        for &index in &self.indices[begun..] {
+            if first.1 >= count {
+                break;
             }
+            let more = self.places[(index >> self.divisor) as usize];
+            first = (first.0 | more.first.0 << first.1, first.1 + more.first.1);
+            second = (second.0 | more.second.0 << second.1, second.1 + more.second.1);
+            begun += 1;
         }
-        (first, second, ones)
+        self.begun = begun;
+        let places = first.0 & ((1 << count) - 1);
+        let ones = places.count_ones();
+        let twos = second.0 & ((1 << ones) - 1);
+        self.first = (first.0 >> count, first.1.saturating_sub(count));
+        self.second = (second.0 >> ones, second.1 - ones);
+        // A place that takes two has another one behind it, unless that is all there can be.
+        self.ended += (count - if self.truncated { 0 } else { twos.count_ones() }) as usize;
+        (places, twos, ones)
     }
 
-    /// A chunk of runs: a one for each step of a quotient, a zero behind it.
-    fn steps(&mut self, count: usize) -> u32 {
+    /// Indices of weights that ended since this was asked last.
+    fn newly_ended(&mut self) -> &'a [u32] {
+        let found = &self.indices[self.told..self.ended.min(self.indices.len())];
+        self.told += found.len();
+        found
+    }
+}
+
+/// Runs of zeros in unary, chunk by chunk: how many have ended, and those whose remainders are still to come.
+struct Runs<'a> {
+    lengths: &'a [u32],
+    divisor: u32,
+    /// What is left of the first one that has not ended.
+    left: u32,
+    told: usize,
+    /// Runs that ended, and what filled up chunks.
+    ended: usize,
+}
+
+impl<'a> Runs<'a> {
+    fn new(lengths: &'a [u32], divisor: u32) -> Runs<'a> {
+        Runs { lengths, divisor, left: lengths.first().map_or(0, |length| length >> divisor), told: 0, ended: 0 }
+    }
+
+    fn is_on(&self) -> bool {
+        self.ended < self.lengths.len()
+    }
+
+    /// A chunk: a one for each step of a quotient, a zero behind it.
+    fn chunk(&mut self, count: usize) -> u32 {
         let mut found = 0;
         for place in 0..count {
             if self.left > 0 {
                 found |= 1 << place;
                 self.left -= 1;
             } else {
-                self.end();
+                self.ended += 1;
+                self.left = self.lengths.get(self.ended).map_or(0, |length| length >> self.divisor);
             }
         }
         found
     }
 
-    /// Numbers that ended since this was asked last.
+    /// Lengths of runs that ended since this was asked last.
     fn newly_ended(&mut self) -> &'a [u32] {
-        let end = self.counted.min(self.numbers.len());
-        let found = &self.numbers[self.ended..end];
-        self.ended = end;
+        let found = &self.lengths[self.told..self.ended.min(self.lengths.len())];
+        self.told += found.len();
         found
+    }
+}
+
+/// The lowest `width` bits of each number, one behind the other.
+#[inline(never)]
+fn remainders(bits: &mut Bits, numbers: &[u32], width: u32) {
+    if width == 0 {
+        return;
+    }
+    let mask = (1 << width) - 1;
+    for numbers in numbers.chunks((u32::BITS / width) as usize) {
+        let (mut all, mut count) = (0, 0);
+        for number in numbers {
+            all |= (number & mask) << count;
+            count += width;
+        }
+        bits.put(all, count);
     }
 }
 
@@ -161,24 +255,25 @@ fn chunks(bits: &mut Bits, slice: &Slice, palette: &Palette, body: &Body) {
         Coding::Uncompressed => (u16::BITS, false, palette.uncompressed_bits()),
     };
     let compressed = slice.coding != Coding::Uncompressed;
-    let chunk = if !compressed && width > 5 { 8 } else { CHUNK };
-    let (mut weights, mut runs) = (Unary::new(&body.indices, divisor), Unary::new(&body.runs, slice.zero_divisor));
+    let chunk = if !compressed && width > 5 { 8 } else { CHUNK as u32 };
+    let mut weights = Quotients::new(&body.indices, divisor, truncated);
+    let mut runs = Runs::new(&body.runs, slice.zero_divisor);
     let mut waiting: [&[u32]; 2] = [&[], &[]];
     loop {
-        let ahead = if palette.zero_runs { weights.counted as isize - runs.counted as isize } else { 0 };
+        let ahead = if palette.zero_runs { weights.ended as isize - runs.ended as isize } else { 0 };
         let weights_on = weights.is_on() && ahead < LEAD as isize;
         let runs_on = runs.is_on() && ahead >= 0;
-        let (first, second, ones) = if weights_on { weights.places(chunk, truncated) } else { (0, 0, 0) };
+        let (first, second, ones) = if weights_on { weights.chunk(chunk) } else { (0, 0, 0) };
         if weights_on && compressed {
             bits.put(first, CHUNK as u32);
         }
         if runs_on {
             let count = zero_chunk(slice.zero_divisor);
-            bits.put(runs.steps(count), count as u32);
+            bits.put(runs.chunk(count), count as u32);
         }
         bits.put(second, ones);
-        waiting[0].iter().for_each(|index| bits.put(index & ((1 << width) - 1), width));
-        waiting[1].iter().for_each(|run| bits.put(run & ((1 << slice.zero_divisor) - 1), slice.zero_divisor));
+        remainders(bits, waiting[0], width);
+        remainders(bits, waiting[1], slice.zero_divisor);
         waiting = [weights.newly_ended(), runs.newly_ended()];
         if !weights_on && !runs_on {
             return;
