@@ -368,7 +368,7 @@ TunedName = Literal[
     "hidden_fineness", "limits.lean", "limits.halvings", "placing.moves", "placing.floor_moves",
     "placing.floor_tries", "placing.rounds", "placing.round_fineness", "placing.coarse_resolution", "placing.margin",
     "placing.ground_margin", "placing.drift", "filling.rounds", "filling.round_fineness", "restaging.passes",
-    "restaging.max_steps", "within.whole_up_to", "within.visits", "within.tries", "within.all_tries",
+    "restaging.max_steps", "within.whole_up_to", "within.visits", "within.tries", "within.idle_tries",
     "within.lower", "within.margin",
 ]  # fmt: skip
 """Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""

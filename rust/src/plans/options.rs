@@ -99,8 +99,8 @@ pub struct WithinOptions {
     pub visits: usize,
     /// Placements with early copies of one contender, at most.
     pub tries: usize,
-    /// The same of all contenders together.
-    pub all_tries: usize,
+    /// After so many in a row that make no answer better, contenders are placed without early copies alone.
+    pub idle_tries: usize,
     /// Limits for early copies that are tried below the budget, each lower by one part in 16 of it.
     pub lower: u64,
     /// A contender is placed if its estimate is larger than the answer's by less than one part in so many: a smaller
@@ -181,7 +181,7 @@ impl Default for Options {
                 whole_up_to: CHEAP_PLANS / 2,
                 visits: 128,
                 tries: 4,
-                all_tries: 32,
+                idle_tries: 12,
                 lower: 5,
                 margin: 64,
             },
@@ -218,7 +218,7 @@ pub const TUNED: [(&str, u64); 30] = [
     ("within.whole_up_to", 0),
     ("within.visits", 1),
     ("within.tries", 0),
-    ("within.all_tries", 0),
+    ("within.idle_tries", 0),
     ("within.lower", 0),
     ("within.margin", 2),
 ];
@@ -262,7 +262,7 @@ impl Options {
             "within.whole_up_to" => self.within.whole_up_to = value,
             "within.visits" => self.within.visits = value as usize,
             "within.tries" => self.within.tries = value as usize,
-            "within.all_tries" => self.within.all_tries = value as usize,
+            "within.idle_tries" => self.within.idle_tries = value as usize,
             "within.lower" => self.within.lower = value,
             _ => self.within.margin = value,
         }

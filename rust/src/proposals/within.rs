@@ -10,8 +10,8 @@
 //!   fits.
 //! - Invariant: the answer fits, and is never slower than before. A contender is left out if its estimate, mended by how
 //!   much the answer's was wrong, is no better than the answer by one part in `WithinOptions::margin`.
-//! - Cost: `WithinOptions::visits` contenders at most, each placed in two directions, and `WithinOptions::all_tries`
-//!   placements with early copies.
+//! - Cost: `WithinOptions::visits` contenders at most, each placed in two directions, with `WithinOptions::tries`
+//!   placements with early copies of each, until `WithinOptions::idle_tries` in a row are of no use.
 //!
 //! The answer does not depend on what was asked before: what is kept are results of functions.
 //! Owns which contenders are placed for a question. A budget below what is found here to fit is for the whole frontier
@@ -157,8 +157,8 @@ struct Question<'a, 'p> {
     best: Option<Found>,
     /// Cycles and the estimate of them, of copies issued early, where these were the fewest for such an estimate.
     most_mended: (u64, u64),
-    /// Placements with early copies.
-    tried: usize,
+    /// Placements with early copies since the answer became better.
+    idle: usize,
 }
 
 impl Placements {
@@ -180,7 +180,7 @@ impl Placements {
         leanest.sort_by_key(|(_, contender)| (contender.live_bytes(), contender.sketches[0].cycles));
         let mut best: Option<(u64, u64, Proposal, Placement)> = None;
         let mut question =
-            Question { graph, options, bytes: u64::MAX, place, best: None, most_mended: (1, 1), tried: 0 };
+            Question { graph, options, bytes: u64::MAX, place, best: None, most_mended: (1, 1), idle: 0 };
         for (number, contender) in leanest.into_iter().take(options.within.visits) {
             if best.as_ref().is_some_and(|(bytes, ..)| *bytes <= contender.live_bytes()) {
                 break;
@@ -219,7 +219,7 @@ impl Placements {
             .map(|(number, contender)| (contender.least_cycles(bytes), number))
             .collect();
         waiting.sort_unstable();
-        let mut question = Question { graph, options, bytes, place, best: None, most_mended: (1, 1), tried: 0 };
+        let mut question = Question { graph, options, bytes, place, best: None, most_mended: (1, 1), idle: 0 };
         for (least, number) in waiting.into_iter().take(options.within.visits) {
             interrupt::ask();
             if !question.is_hopeful(least) {
@@ -262,7 +262,7 @@ impl Placements {
             }
             question.offer(found(&ground.proposal, program, &ground.placement), ground.sketched);
         }
-        if question.tried == question.options.within.all_tries || !question.is_hopeful(fewest) {
+        if question.idle >= question.options.within.idle_tries || !question.is_hopeful(fewest) {
             return Ok(());
         }
         let program = match turned {
@@ -270,18 +270,18 @@ impl Placements {
             None => interleave(graph, &plans, &mut self.costs)?,
         };
         // A limit is worth trying if the placement is not larger than it by more than the one before was.
-        let mut most = bytes;
+        let (mut most, mut tried) = (bytes, 0);
         let early = ways.into_iter().rev().filter(|sketch| sketch.prefetch_bytes > 0);
-        let last = question.options.within.all_tries.min(question.tried + tries);
         for Sketch { prefetch_bytes, cycles: sketched, .. } in early {
-            if question.tried == last || !question.is_hopeful(sketched) {
+            if tried == tries || !question.is_hopeful(sketched) {
                 break;
             }
             if prefetch_bytes > most {
                 continue;
             }
             interrupt::ask();
-            question.tried += 1;
+            tried += 1;
+            question.idle += 1;
             let mut early = program.clone();
             prefetch(graph, &mut early, prefetch_bytes);
             let placement = (question.place)(&early, moves)?;
@@ -350,6 +350,7 @@ impl Question<'_, '_> {
         let is_better = |best: &Found| (found.cycles(), found.memory_bytes()) < (best.cycles(), best.memory_bytes());
         if found.memory_bytes() <= self.bytes && self.best.as_ref().is_none_or(is_better) {
             self.best = Some(found);
+            self.idle = 0;
         }
     }
 
