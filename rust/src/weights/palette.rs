@@ -36,7 +36,7 @@ impl Palette {
         (size as u16 + highest - offset <= LARGEST_INDEX).then_some((size, offset, bits))
     }
 
-    /// The palette of streams without a weight but 0: that is its entry.
+    /// The palette of slices without a weight but 0: index 0 without an entry, in two bits where it is not compressed.
     pub fn of_zeros() -> Palette {
         Palette { entries: Vec::new(), offset: 0, bits: 2, zero_runs: true }
     }

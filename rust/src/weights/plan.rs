@@ -51,6 +51,11 @@ pub struct Body {
 }
 
 impl Slice {
+    /// Nothing but zeros, with [`Palette::of_zeros`]: one weight as it is, the rest runs, each eight of them in a bit.
+    pub fn of_zeros(span: [usize; 2], palette: usize) -> Slice {
+        Slice { span, palette, brings_palette: true, coding: Coding::Uncompressed, zero_divisor: 3 }
+    }
+
     /// The slice's weights as indices and runs.
     pub fn body(&self, codes: &[u16], palette: &Palette, indices: &[u16]) -> Body {
         let codes = &codes[self.span[0]..self.span[1]];
@@ -152,8 +157,7 @@ impl Plan {
         if at < end {
             self.palettes.push(Palette::of_zeros());
             let palette = self.palettes.len() - 1;
-            let coding = Coding::Uncompressed;
-            self.slices.push(Slice { span: [at, end], palette, brings_palette: true, coding, zero_divisor: 3 });
+            self.slices.push(Slice::of_zeros([at, end], palette));
         }
     }
 

@@ -56,9 +56,7 @@ type State = (usize, usize);
 /// The best plan that is found for a stream of these codes.
 pub fn best(codes: &[u16]) -> Plan {
     if codes.iter().all(|&code| code == 0) {
-        let coding = Coding::Uncompressed;
-        let slice = Slice { span: [0, codes.len()], palette: 0, brings_palette: true, coding, zero_divisor: 3 };
-        let slices = if codes.is_empty() { Vec::new() } else { vec![slice] };
+        let slices = if codes.is_empty() { Vec::new() } else { vec![Slice::of_zeros([0, codes.len()], 0)] };
         return Plan::new(codes, vec![Palette::of_zeros()], slices);
     }
     let symbols = symbols(codes);
