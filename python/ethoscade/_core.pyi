@@ -365,7 +365,7 @@ class Arrangement:
 
 TunedName = Literal[
     "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "most_points", "samples",
-    "hidden_fineness", "limits.lean", "limits.halvings", "placing.moves", "placing.floor_moves",
+    "outlook", "hidden_fineness", "limits.lean", "limits.halvings", "placing.moves", "placing.floor_moves",
     "placing.floor_tries", "placing.rounds", "placing.round_fineness", "placing.coarse_resolution", "placing.margin",
     "placing.ground_margin", "placing.drift", "filling.rounds", "filling.round_fineness", "restaging.passes",
     "restaging.max_steps", "within.whole_up_to", "within.visits", "within.tries", "within.idle_tries",

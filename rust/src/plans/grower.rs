@@ -22,12 +22,13 @@ use smallvec::SmallVec;
 use super::table::{Candidate, Node, PlanTable};
 use super::ways::{shapes, Cycles, Way, Ways};
 use crate::model::graph::{CascaderGraph, Input};
-use crate::model::ids::PartId;
+use crate::model::ids::{IdVec, PartId};
 use crate::model::memory::aligned;
 use crate::model::plan::Staging;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
 use crate::plans::options::Options;
-use crate::plans::prefix_fronts::{limit_bytes, Known};
+use crate::plans::outlook::{least_buffer_bytes, Closing, Growing, Meeting, Outlook};
+use crate::plans::prefix_fronts::{limit_bytes, Known, Threshold};
 use crate::plans::rolling_rows::{RowCache, RowTable};
 use crate::schedule::stripe_order::wanted_of;
 use crate::stripe::{Span, Tiling};
@@ -42,6 +43,8 @@ struct Open {
     bytes: u64,
     cycles: u64,
     kernels: Cycles,
+    /// Its buffers that are surely in use at once.
+    meeting: Meeting,
 }
 
 /// Open groups with the same stripes of all Parts on which a buffer still to come depends.
@@ -75,6 +78,8 @@ struct Extending<'a> {
     ways: &'a [Way],
     /// Bytes of the buffer in front of each bucket.
     rolling: &'a [u64],
+    /// Bytes of a buffer that would hold all of its output.
+    whole_bytes: u64,
     runs: Vec<Run>,
     /// Groups looked at so far.
     count: u32,
@@ -93,7 +98,11 @@ impl Extending<'_> {
             next: before.map(|state| state.index),
         };
         let kernels = before.map_or(way.kernels, |state| state.kernels.and(way.kernels));
-        Open { node, index: 0, bytes: step.bytes, cycles: step.cycles, kernels }
+        let meeting = match before {
+            Some(state) => state.meeting.with(way.staged_bytes, node.rolling_bytes, self.whole_bytes),
+            None => Meeting::default().with(step.bytes, 0, 0),
+        };
+        Open { node, index: 0, bytes: step.bytes, cycles: step.cycles, kernels, meeting }
     }
 }
 
@@ -130,6 +139,8 @@ pub struct Grower<'a, 'g> {
     pub groups: &'a [LiveBytes],
     /// By number of Parts minus one, the Part at which everything that the first one feeds has come together.
     pub sinks: &'a [PartId],
+    /// Fewest cycles of each Part that is not striped: cut, it takes no fewer.
+    pub fewest: &'a IdVec<PartId, u64>,
     pub last: PartId,
     pub tiling: Tiling,
     /// Scratch memory for points whose front is wanted.
@@ -140,26 +151,18 @@ impl Grower<'_, '_> {
     /// Grow them as long as they are of use, and add the Plans that they make to those `found`, by number of Parts
     /// minus one.
     pub fn run(&mut self, found: &mut Vec<Vec<Candidate>>) {
-        let (graph, last, tiles) = (self.graph, self.last, self.tiling.tiles);
+        let last = self.last;
         let mut open: Vec<Bucket> = Vec::new();
-        // Boxes wanted of each Part, from the last one back, per band.
-        let mut bands: Vec<Vec<[Span; 2]>> = vec![Vec::new(); tiles as usize];
-        for size in 0..self.groups.len() {
+        let bands = self.bands();
+        let outlook = self.outlook(&bands);
+        for size in 0..self.sizes() {
             let first = last.before(size);
-            let interior = size > 0 && !graph.outlives(graph.output(first), last);
-            if size > 0 && !interior && tiles > 1 {
-                break;
-            }
-            for (tile, boxes) in (0..tiles).zip(&mut bands) {
-                let wanted = wanted_of(graph, self.tiling, last, first, tile, |part| boxes[last.since(part)]);
-                boxes.push(wanted);
-            }
             let boxes: Vec<[Span; 2]> = bands.iter().map(|boxes| boxes[size]).collect();
             // Bands differ along the rolling axis only where one of them leaves a Part out: what a join puts beside it.
-            let along = bands.iter().map(|boxes| boxes.iter().rev().map(|wanted| wanted[0]).collect());
+            let along = bands.iter().map(|boxes| boxes[..=size].iter().rev().map(|wanted| wanted[0]).collect());
             let mut ends: Vec<Vec<Span>> = along.collect();
             ends.dedup();
-            open = self.extend(first, &open, interior, &boxes, &ends);
+            open = self.extend(first, &open, outlook.of(size), &boxes, &ends);
             if open.is_empty() {
                 break;
             }
@@ -178,18 +181,20 @@ impl Grower<'_, '_> {
         &mut self,
         first: PartId,
         open: &[Bucket],
-        interior: bool,
+        outlook: &[Threshold],
         boxes: &[[Span; 2]],
         ends: &[Vec<Span>],
     ) -> Vec<Bucket> {
         let tensor = &self.graph.tensors[self.graph.output(first)];
         let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
         let line_bytes = across * tensor.pixel_bytes;
+        let whole_bytes = line_bytes * tensor.plane[self.tiling.roll as usize] as u64;
         let kept = self.reach(first).since(first);
         let shapes = shapes(boxes);
         let stripes = self.stripes(tensor.plane[self.tiling.roll as usize], self.graph.stripe_multiple(first));
         // Bytes of the buffer in front of each bucket, by stripe extent.
         let mut buffers = vec![vec![0; open.len()]; stripes.len()];
+        let interior = self.is_interior(first);
         for ends in ends.iter().filter(|_| interior) {
             let mut row_cache = self.row_cache(first, ends, &stripes);
             let mut bucket = 0;
@@ -205,10 +210,10 @@ impl Grower<'_, '_> {
         for (stripe, rolling) in stripes.into_iter().zip(buffers) {
             let ways = &self.ways.striped(first, self.tiling.roll, stripe, &shapes)[..];
             let runs = Vec::with_capacity(open.len().max(1) * ways.len());
-            let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, runs, count: 0 };
+            let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, whole_bytes, runs, count: 0 };
             let mut fresh = Vec::with_capacity(open.len().max(1));
             if open.is_empty() {
-                fresh.push((SmallVec::from_slice(&[stripe]), self.begin(&mut looked_at)));
+                fresh.push((SmallVec::from_slice(&[stripe]), self.begin(&mut looked_at, outlook)));
             }
             let mut bucket = 0;
             for alike in open.chunk_by(|a, b| a.stripes[..kept] == b.stripes[..kept]) {
@@ -216,6 +221,7 @@ impl Grower<'_, '_> {
                 let buckets = bucket..bucket + alike.len();
                 bucket = buckets.end;
                 let mut steps = self.step(buckets, &mut looked_at);
+                self.drop_useless(&mut steps, &looked_at, outlook);
                 if self.by_profile() {
                     self.keep(first, kept, &ends[0], &looked_at, &mut steps);
                 }
@@ -261,7 +267,7 @@ impl Grower<'_, '_> {
         }
     }
 
-    fn begin(&mut self, looked_at: &mut Extending) -> Vec<GrowthStep> {
+    fn begin(&mut self, looked_at: &mut Extending, outlook: &[Threshold]) -> Vec<GrowthStep> {
         let tensor = &self.graph.tensors[self.graph.output(self.last)];
         let rows = if self.tiling == Tiling::WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
         let coming = rows as u64 * tensor.pixel_bytes;
@@ -272,8 +278,61 @@ impl Grower<'_, '_> {
         }
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
+        self.drop_useless(&mut front, looked_at, outlook);
         thin(&mut front, self.options.resolution);
         front
+    }
+
+    /// Drop the open groups that nothing of use can grow from. Fronts that are to be exact are told apart otherwise.
+    fn drop_useless(&self, steps: &mut Vec<GrowthStep>, looked_at: &Extending, outlook: &[Threshold]) {
+        if self.options.outlook == 0 || self.by_profile() {
+            return;
+        }
+        steps.retain(|step| {
+            let limit = limit_bytes(outlook, step.cycles);
+            step.bytes < limit || limit > 0 && looked_at.grown(step).meeting.bytes() < limit
+        });
+    }
+
+    /// Boxes wanted of each Part, from the last one back, per band.
+    fn bands(&self) -> Vec<Vec<[Span; 2]>> {
+        let boxes = |tile| {
+            let mut boxes: Vec<[Span; 2]> = Vec::with_capacity(self.sizes());
+            for first in (0..self.sizes()).map(|size| self.last.before(size)) {
+                let later = |part| boxes[self.last.since(part)];
+                boxes.push(wanted_of(self.graph, self.tiling, self.last, first, tile, later));
+            }
+            boxes
+        };
+        (0..self.tiling.tiles).map(boxes).collect()
+    }
+
+    /// What open groups may still come to, by what is known so far.
+    fn outlook(&self, bands: &[Vec<[Span; 2]>]) -> Outlook {
+        let part = |size: usize| {
+            let (first, group) = (self.last.before(size), &self.groups[size]);
+            let bytes = if self.is_interior(first) {
+                least_buffer_bytes(self.graph, self.tiling.roll, (first, self.last), bands)
+            } else {
+                0
+            };
+            let growing = Growing { bytes, cycles: self.fewest[first] };
+            let thresholds = self.thresholds(first).concat();
+            let (beside_bytes, least_bytes) = (group.beside_bytes(self.tiling.tiles), group.least_bytes());
+            (growing, Closing { beside_bytes, least_bytes, thresholds })
+        };
+        Outlook::new((0..self.sizes()).map(part))
+    }
+
+    /// How many Parts a group has at most: bands share no tensor that is wanted later, but for the last.
+    fn sizes(&self) -> usize {
+        let is_limit = |&size: &usize| self.tiling.tiles > 1 && !self.is_interior(self.last.before(size));
+        (1..self.groups.len()).find(is_limit).unwrap_or(self.groups.len())
+    }
+
+    /// Whether nobody wants the output of Part `first` behind a group that it begins.
+    fn is_interior(&self, first: PartId) -> bool {
+        first < self.last && !self.graph.outlives(self.graph.output(first), self.last)
     }
 
     /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
@@ -373,8 +432,7 @@ impl Grower<'_, '_> {
         let mut states: Vec<&Open> = open.iter().flat_map(|bucket| &bucket.front).collect();
         states.sort_by_key(|state| (state.cycles, state.bytes));
         let first = self.last.before(size);
-        let prefixes = [&self.table.growing, &self.table.steady].map(|prefixes| prefixes.before(first));
-        let thresholds = [0, 1].map(|view| self.known[view].thresholds(prefixes[view]));
+        let thresholds = self.thresholds(first);
         let mut fresh = Vec::new();
         let mut leanest = u64::MAX;
         for state in states {
@@ -405,11 +463,18 @@ impl Grower<'_, '_> {
             return;
         }
         let steady = |candidate: &&Candidate| size > 0 || !self.table.is_striped(self.graph, self.last, candidate);
+        let prefixes = [&self.table.growing, &self.table.steady].map(|prefixes| prefixes.before(first));
         let [growing, settled] = self.known;
         growing.add(prefixes[0], &fresh.iter().rev().collect::<Vec<_>>());
         settled.add(prefixes[1], &fresh.iter().rev().filter(steady).collect::<Vec<_>>());
         found.extend(fresh);
         keep_front(found);
+    }
+
+    /// What a Plan of Parts `first..=last` must stay below to be of use, with and without single Parts in stripes.
+    fn thresholds(&self, first: PartId) -> [Vec<Threshold>; 2] {
+        let prefixes = [&self.table.growing, &self.table.steady];
+        [0, 1].map(|view| self.known[view].thresholds(prefixes[view].before(first)))
     }
 
     fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {

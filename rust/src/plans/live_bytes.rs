@@ -183,6 +183,23 @@ impl LiveBytes {
         self.resident_bytes + touched.map(|whole| aligned(whole.size_bytes)).sum::<u64>()
     }
 
+    /// Bytes in the arena while the group's own buffers are: the least, whatever its Plan decides beside bands. Those of
+    /// more than one band keep every tensor whole.
+    pub fn beside_bytes(&self, tiles: u32) -> u64 {
+        if tiles == 1 {
+            self.resident_bytes
+        } else {
+            self.whole_bytes()
+        }
+    }
+
+    /// Bytes in the arena at the group's beginning or end, whichever is more: the least that any Plan takes.
+    pub fn least_bytes(&self) -> u64 {
+        let before: u64 = self.dying.iter().map(|(whole, _)| whole.size_bytes).sum();
+        let behind: u64 = self.kept.iter().flatten().map(|whole| whole.size_bytes).sum();
+        self.resident_bytes + before.max(behind)
+    }
+
     /// Most bytes in the arena at once while a Plan of one band runs; None if they reach `limit_bytes`.
     ///
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each

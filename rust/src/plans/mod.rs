@@ -6,6 +6,7 @@
 mod grower;
 pub mod live_bytes;
 pub mod options;
+mod outlook;
 pub mod prefix_fronts;
 pub mod rolling_rows;
 pub mod settled;
@@ -17,7 +18,7 @@ pub use ways::Cycles;
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::PartId;
+use crate::model::ids::{IdVec, PartId};
 use crate::plans::live_bytes::LiveBytes;
 use crate::plans::options::{Copies, Options};
 use crate::plans::prefix_fronts::Known;
@@ -43,6 +44,8 @@ pub fn enumerate(
     let mut crowd = FrontBuilder::default();
     let mut ways = Ways::new(graph, copies, costs);
     let settled = Settled::new(graph);
+    let fewest = graph.parts.ids().map(|part| ways.unstriped(part).iter().map(|way| way.cycles).min().unwrap_or(0));
+    let fewest: &IdVec<PartId, u64> = &fewest.collect::<Vec<_>>().into();
     for (number, last) in graph.parts.ids().enumerate() {
         interrupt::ask();
         interrupt::reach(number as u64, graph.parts.len() as u64);
@@ -60,8 +63,22 @@ pub fn enumerate(
             for &tiling in tilings {
                 let (ways, rows, table, known) = (&mut ways, &mut *rows, &mut table, &mut known);
                 let (groups, sinks, crowd) = (&groups[..], &sinks[..], &mut crowd);
-                Grower { graph, options, limit_bytes, ways, rows, table, known, groups, sinks, last, tiling, crowd }
-                    .run(&mut found);
+                Grower {
+                    graph,
+                    options,
+                    limit_bytes,
+                    ways,
+                    rows,
+                    table,
+                    known,
+                    groups,
+                    sinks,
+                    fewest,
+                    last,
+                    tiling,
+                    crowd,
+                }
+                .run(&mut found);
             }
         }
         for group in &mut found {

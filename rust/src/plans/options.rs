@@ -39,6 +39,8 @@ pub struct Options {
     /// Before all stripes of a group are walked, about so many of its last output are looked at. It changes the time
     /// alone: more take longer, with fewer more Plans of no use are walked.
     pub samples: i64,
+    /// Whether open groups are dropped that cannot come to anything of use by what they take already: 0 drops none.
+    pub outlook: u64,
     /// Fronts with each group's first copy behind the group before are thinned with so many times `resolution`.
     pub hidden_fineness: u64,
     /// Which limits for early copies are tried.
@@ -142,8 +144,8 @@ const POINTS: usize = 12;
 /// Moves that the memory planner may try for one program, where nobody says.
 pub const MOVES: u32 = 80;
 
-/// Default of `Options::refined_up_to`: with the finer one's about four times as many, well below two seconds' work.
-const CHEAP_PLANS: u64 = 2_500_000;
+/// Default of `Options::refined_up_to`: with the finer one's about four times as many, well below a second's work.
+const CHEAP_PLANS: u64 = 700_000;
 
 impl Default for Options {
     fn default() -> Options {
@@ -162,6 +164,7 @@ impl Default for Options {
             refinement: 4,
             most_points: 64,
             samples: 8,
+            outlook: 1,
             hidden_fineness: 4,
             limits: LimitOptions::default(),
             placing: PlacingOptions {
@@ -190,7 +193,7 @@ impl Default for Options {
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 30] = [
+pub const TUNED: [(&str, u64); 31] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -199,6 +202,7 @@ pub const TUNED: [(&str, u64); 30] = [
     ("refinement", 0),
     ("most_points", 1),
     ("samples", 1),
+    ("outlook", 0),
     ("hidden_fineness", 0),
     ("limits.lean", 1),
     ("limits.halvings", 0),
@@ -243,6 +247,7 @@ impl Options {
             "refinement" => self.refinement = value,
             "most_points" => self.most_points = value as usize,
             "samples" => self.samples = value as i64,
+            "outlook" => self.outlook = value,
             "hidden_fineness" => self.hidden_fineness = value,
             "limits.lean" => self.limits.lean = value,
             "limits.halvings" => self.limits.halvings = value as u32,

@@ -149,8 +149,19 @@ impl Known {
 /// A Plan of fewer cycles than these is of use if it takes fewer bytes than these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    below_bytes: u64,
-    below_cycles: u64,
+    /// Bytes.
+    pub below_bytes: u64,
+    /// Cycles.
+    pub below_cycles: u64,
+}
+
+impl Threshold {
+    /// What is left of it for a Plan that has so many bytes and cycles already; None if that is nothing.
+    pub fn less(&self, bytes: u64, cycles: u64) -> Option<Threshold> {
+        let below_bytes = self.below_bytes.checked_sub(bytes).filter(|&left| left > 0)?;
+        let below_cycles = self.below_cycles.checked_sub(cycles).filter(|&left| left > 0)?;
+        Some(Threshold { below_bytes, below_cycles })
+    }
 }
 
 /// Bytes that a Plan of `cycles` must stay below to be of use; 0 if it is of none.

@@ -1,0 +1,249 @@
+//! What open groups may still come to: from how many bytes and cycles on nothing that one grows into is of use.
+//!
+//! - State: by the first Part `f` of a group that ends with a given Part, pairs `(b, c)`: a group whose buffers that meet
+//!   take fewer than `b` bytes and that takes fewer than `c` cycles may be of use, as it is or with Parts ahead of it.
+//! - Step: as it is the group becomes a Plan of at least `Closing::beside_bytes` more, so pairs are what
+//!   `prefix_fronts::Known` asks of a Plan, less these. With Part `f - 1` it takes at least `Growing` more, so pairs of
+//!   `f - 1`, less these, are pairs of `f`.
+//! - Invariant: every Plan of use that a group grows into was below one of its pairs all along, if cutting a Part makes it
+//!   no faster.
+//! - Cost: a pass over all pairs for each Part that the group may grow to.
+//!
+//! Owns this bound. Which Plans are of use is for `prefix_fronts` to say, how groups grow for `grower`.
+
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::PartId;
+use crate::plans::prefix_fronts::Threshold;
+use crate::stripe::{Axis, Span};
+
+/// The least that a Part ahead of a group adds to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Growing {
+    /// Bytes of the rolling buffer that it fills.
+    pub bytes: u64,
+    /// Cycles that it takes.
+    pub cycles: u64,
+}
+
+/// What it takes for a group of given Parts to be of use as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Closing {
+    /// Bytes that are in use while its own buffers are, whatever its Plan decides.
+    pub beside_bytes: u64,
+    /// Bytes that are in use at some time even without its own buffers.
+    pub least_bytes: u64,
+    /// What `Known::thresholds` asks of a Plan; one is enough.
+    pub thresholds: Vec<Threshold>,
+}
+
+/// Pairs of bytes and cycles below which an open group may be of use, by number of Parts less one.
+#[derive(Debug)]
+pub struct Outlook(Vec<Vec<Threshold>>);
+
+impl Outlook {
+    /// Of all groups with the same last Part: by number of Parts less one, what the first one adds, and what it takes to
+    /// end there.
+    pub fn new(groups: impl DoubleEndedIterator<Item = (Growing, Closing)>) -> Outlook {
+        let mut by_size: Vec<Vec<Threshold>> = Vec::new();
+        let mut ahead = Growing::default();
+        for (growing, closing) in groups.rev() {
+            let Growing { bytes, cycles } = std::mem::replace(&mut ahead, growing);
+            let later = by_size.last().into_iter().flatten().filter_map(|later| later.less(bytes, cycles));
+            let now = closing.thresholds.iter().filter(|threshold| threshold.below_bytes > closing.least_bytes);
+            let mut all: Vec<Threshold> =
+                later.chain(now.filter_map(|now| now.less(closing.beside_bytes, 0))).collect();
+            keep_widest(&mut all);
+            by_size.push(all);
+        }
+        by_size.reverse();
+        Outlook(by_size)
+    }
+
+    /// Of groups with so many Parts, less one.
+    pub fn of(&self, size: usize) -> &[Threshold] {
+        self.0.get(size).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Keep the pairs that no other one contains, ascending in cycles and descending in bytes.
+fn keep_widest(pairs: &mut Vec<Threshold>) {
+    pairs.sort_unstable_by_key(|pair| std::cmp::Reverse((pair.below_bytes, pair.below_cycles)));
+    let mut most = 0;
+    pairs.retain(|pair| {
+        let is_wider = pair.below_cycles > most;
+        most = most.max(pair.below_cycles);
+        is_wider
+    });
+}
+
+/// A Part is this far ahead of itself when it is done.
+const WHOLE: u64 = 1 << 16;
+
+/// Bytes of a group's own buffers that are surely in use at once.
+///
+/// A Part runs ahead of the one behind it by no more than the share of its output that its buffer holds. So two Parts
+/// are at work at the same time as long as these shares, from the one to the other, come to less than a whole. Buffers
+/// are summed up to there, then anew: the most of these sums counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meeting {
+    now: u64,
+    most: u64,
+    ahead: u64,
+}
+
+impl Meeting {
+    /// With `staged` constants of the Part ahead and the `rolling` buffer that holds so much of its `whole` output.
+    pub fn with(self, staged: u64, rolling: u64, whole: u64) -> Meeting {
+        let ahead = self.ahead + (WHOLE * rolling).checked_div(whole).unwrap_or(0);
+        if ahead < WHOLE {
+            return Meeting { now: self.now + staged + rolling, most: self.most, ahead };
+        }
+        Meeting { now: staged + rolling, most: self.bytes(), ahead: 0 }
+    }
+
+    /// How many they are.
+    pub fn bytes(&self) -> u64 {
+        self.now.max(self.most)
+    }
+}
+
+/// A buffer that holds more than one part in so many of an output is not counted before it is there: its Part may run so
+/// far ahead that what is behind it begins later.
+const SHALLOW: i64 = 8;
+
+/// Bytes that the buffer of Part `part` takes at least in a group that ends with Part `last` and rolls along `roll`: the
+/// lines that one line behind it reads, as wide as the widest band. `bands` are the boxes wanted of each Part, from the
+/// last one back.
+pub fn least_buffer_bytes(
+    graph: &CascaderGraph,
+    roll: Axis,
+    (part, last): (PartId, PartId),
+    bands: &[Vec<[Span; 2]>],
+) -> u64 {
+    let output = graph.output(part);
+    let tensor = &graph.tensors[output];
+    let lines = |reader: PartId, made: Span| {
+        let middle = made.start + made.len() / 2;
+        let reads = graph.parts[reader].inputs.iter().filter(|input| input.tensor == output);
+        let needed = |input| graph.needed(input, roll, Span::new(middle, middle + 1)).len();
+        reads.filter(|_| !made.is_empty()).map(needed).max().unwrap_or(0)
+    };
+    let readers = || graph.consumers[output].iter().copied().filter(|&reader| reader <= last);
+    let of_band = |boxes: &Vec<[Span; 2]>| readers().map(|reader| lines(reader, boxes[last.since(reader)][0])).max();
+    let lines = bands.iter().filter_map(of_band).max().unwrap_or(0);
+    if lines * SHALLOW > tensor.plane[roll as usize] {
+        return 0;
+    }
+    let across = bands.iter().map(|boxes| boxes[last.since(part)][1].len()).max().unwrap_or(0);
+    (lines * across) as u64 * tensor.pixel_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::model::operation::OperationKind;
+    use crate::plans::enumerate;
+    use crate::plans::options::{Copies, Options};
+    use crate::plans::prefix_fronts::limit_bytes;
+    use crate::plans::rolling_rows::RowTable;
+    use crate::testing::networks::{mobilenet_v1, Network, INPUT};
+    use crate::testing::schedules::arbitrary_network;
+    use crate::util::pareto::Point;
+    use proptest::prelude::*;
+
+    fn pair(below_bytes: u64, below_cycles: u64) -> Threshold {
+        Threshold { below_bytes, below_cycles }
+    }
+
+    /// By number of Parts less one, what the first adds and what it takes to end there.
+    fn groups() -> impl Strategy<Value = Vec<(Growing, Closing)>> {
+        let pairs = prop::collection::vec((1u64..60, 1u64..60), 0..4);
+        let group = (0u64..8, 0u64..8, 0u64..20, 0u64..40, pairs).prop_map(|(bytes, cycles, beside, least, pairs)| {
+            let thresholds = pairs.into_iter().map(|(bytes, cycles)| pair(bytes, cycles)).collect();
+            (Growing { bytes, cycles }, Closing { beside_bytes: beside, least_bytes: least, thresholds })
+        });
+        prop::collection::vec(group, 1..7)
+    }
+
+    proptest! {
+        #[test]
+        fn a_group_has_an_outlook_if_it_is_of_use_with_the_least_that_parts_ahead_add(
+            groups in groups(), bytes in 0u64..50, cycles in 0u64..50, size in 0usize..7,
+        ) {
+            let outlook = Outlook::new(groups.clone().into_iter());
+            let is_of_use = (size..groups.len()).any(|end| {
+                let added = || groups[size + 1..=end].iter().map(|(growing, _)| growing);
+                let bytes = bytes + added().map(|growing| growing.bytes).sum::<u64>();
+                let cycles = cycles + added().map(|growing| growing.cycles).sum::<u64>();
+                let closing = &groups[end].1;
+                let taken = closing.least_bytes.max(bytes + closing.beside_bytes);
+                closing.thresholds.iter().any(|pair| taken < pair.below_bytes && cycles < pair.below_cycles)
+            });
+            prop_assert_eq!(bytes < limit_bytes(outlook.of(size), cycles), is_of_use);
+        }
+
+        #[test]
+        fn buffers_that_meet_are_no_more_than_all_and_no_fewer_than_any(
+            parts in prop::collection::vec((0u64..50, 0u64..50, 50u64..200), 1..9),
+        ) {
+            let meeting = parts.iter().fold(Meeting::default(), |meeting, &(staged, rolling, whole)| {
+                meeting.with(staged, rolling, whole)
+            });
+            let own = || parts.iter().map(|&(staged, rolling, _)| staged + rolling);
+            prop_assert!(own().max() <= Some(meeting.bytes()) && meeting.bytes() <= own().sum());
+            // Buffers of less than a whole together all meet.
+            if parts.iter().map(|&(_, rolling, whole)| rolling as f64 / whole as f64).sum::<f64>() < 0.99 {
+                prop_assert_eq!(meeting.bytes(), own().sum::<u64>());
+            }
+        }
+
+        #[test]
+        fn nothing_of_use_is_dropped(graph in arbitrary_network()) {
+            prop_assert_eq!(front(&graph, 1), front(&graph, 0));
+        }
+    }
+
+    /// The front of a network if as good as nothing is thinned.
+    fn front(graph: &CascaderGraph, outlook: u64) -> Vec<(u64, u64)> {
+        let fine = Options { resolution: 1 << 20, max_points: 10_000, max_fork: 10_000, outlook, ..Options::default() };
+        let table = enumerate(graph, &fine, Copies::Exposed, u64::MAX, &mut Costs::default(), &mut RowTable::default());
+        table.growing.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
+    }
+
+    #[test]
+    fn a_buffer_of_a_whole_output_keeps_those_ahead_from_meeting_those_behind() {
+        let meeting = Meeting::default().with(0, 100, 1000).with(0, 300, 300).with(0, 50, 1000).with(40, 0, 0);
+        assert_eq!(meeting.bytes(), 300 + 50 + 40);
+        let rolling = Meeting::default().with(0, 100, 1000).with(0, 260, 300).with(0, 1, 1000);
+        assert_eq!(rolling.bytes(), 100 + 260 + 1);
+    }
+
+    #[test]
+    fn most_open_groups_of_a_deep_network_are_dropped() {
+        let graph = mobilenet_v1();
+        let considered = |outlook| {
+            let options = Options { outlook, ..Options::default() };
+            let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
+            enumerate(&graph, &options, Copies::Exposed, u64::MAX, costs, rows).considered
+        };
+        assert!(2 * considered(1) < considered(0));
+    }
+
+    #[test]
+    fn lines_that_one_behind_reads_are_the_least_of_a_buffer() {
+        let mut net = Network::new([64, 48], 16);
+        let t = net.window(INPUT, OperationKind::Convolution, 1, 1, 16);
+        let t = net.window(t, OperationKind::Convolution, 5, 1, 16);
+        let graph = net.finish(t);
+        let rows = |size| Span::new(0, size);
+        let least = |bands: &[Vec<[Span; 2]>]| least_buffer_bytes(&graph, Axis::Height, (PartId(0), PartId(1)), bands);
+        let whole = vec![[rows(64), rows(48)], [rows(64), rows(48)]];
+        assert_eq!(least(std::slice::from_ref(&whole)), 5 * 48 * 16);
+        let cut = |left, right| vec![[rows(64), rows(24)], [rows(64), Span::new(left, right)]];
+        assert_eq!(least(&[cut(0, 26), cut(22, 47)]), 5 * 26 * 16);
+        // At the upper end of what is wanted as well.
+        let first = vec![[rows(1), rows(48)], [rows(3), rows(48)]];
+        assert_eq!(least(&[first]), 3 * 48 * 16);
+    }
+}
