@@ -25,12 +25,12 @@ use crate::model::graph::{CascaderGraph, Input};
 use crate::model::ids::{IdVec, PartId};
 use crate::model::memory::aligned;
 use crate::model::plan::Staging;
+use crate::plans::bands::Bands;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
 use crate::plans::options::Options;
-use crate::plans::outlook::{least_buffer_bytes, Closing, Growing, Meeting, Outlook};
+use crate::plans::outlook::{Closing, Growing, Meeting, Outlook};
 use crate::plans::prefix_fronts::{limit_bytes, Known, Threshold};
 use crate::plans::rolling_rows::{RowCache, RowTable};
-use crate::schedule::stripe_order::wanted_of;
 use crate::stripe::{Span, Tiling};
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, keep_minimal, thin, thin_to, FrontBuilder, Point};
@@ -142,7 +142,8 @@ pub struct Grower<'a, 'g> {
     /// Fewest cycles of each Part that is not striped: cut, it takes no fewer.
     pub fewest: &'a IdVec<PartId, u64>,
     pub last: PartId,
-    pub tiling: Tiling,
+    /// How far back they may reach, and what is wanted of each Part.
+    pub bands: &'a Bands<'g>,
     /// Scratch memory for points whose front is wanted.
     pub crowd: &'a mut FrontBuilder,
 }
@@ -151,23 +152,17 @@ impl Grower<'_, '_> {
     /// Grow them as long as they are of use, and add the Plans that they make to those `found`, by number of Parts
     /// minus one.
     pub fn run(&mut self, found: &mut Vec<Vec<Candidate>>) {
-        let last = self.last;
         let mut open: Vec<Bucket> = Vec::new();
-        let bands = self.bands();
-        let outlook = self.outlook(&bands);
-        for size in 0..self.sizes() {
-            let first = last.before(size);
-            let boxes: Vec<[Span; 2]> = bands.iter().map(|boxes| boxes[size]).collect();
-            // Bands differ along the rolling axis only where one of them leaves a Part out: what a join puts beside it.
-            let along = bands.iter().map(|boxes| boxes[..=size].iter().rev().map(|wanted| wanted[0]).collect());
-            let mut ends: Vec<Vec<Span>> = along.collect();
-            ends.dedup();
-            open = self.extend(first, &open, outlook.of(size), &boxes, &ends);
+        let outlook = self.outlook();
+        let bands = self.bands;
+        for (size, first) in bands.firsts().enumerate() {
+            let ends = bands.ends(first);
+            open = self.extend(first, &open, outlook.of(size), &ends);
             if open.is_empty() {
                 break;
             }
             // Cutting a group of one saves bytes only where its output grows into its dying input, row by row.
-            if size > 0 || self.tiling == Tiling::WHOLE_ROWS {
+            if size > 0 || self.bands.tiling == Tiling::WHOLE_ROWS {
                 if found.len() <= size {
                     found.resize_with(size + 1, Vec::new);
                 }
@@ -177,24 +172,16 @@ impl Grower<'_, '_> {
     }
 
     /// Extend every open group by Part `first`, in every way, and keep the front per bucket.
-    fn extend(
-        &mut self,
-        first: PartId,
-        open: &[Bucket],
-        outlook: &[Threshold],
-        boxes: &[[Span; 2]],
-        ends: &[Vec<Span>],
-    ) -> Vec<Bucket> {
+    fn extend(&mut self, first: PartId, open: &[Bucket], outlook: &[Threshold], ends: &[Vec<Span>]) -> Vec<Bucket> {
         let tensor = &self.graph.tensors[self.graph.output(first)];
-        let across = boxes.iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64;
-        let line_bytes = across * tensor.pixel_bytes;
-        let whole_bytes = line_bytes * tensor.plane[self.tiling.roll as usize] as u64;
+        let line_bytes = self.bands.across(first) * tensor.pixel_bytes;
+        let whole_bytes = line_bytes * tensor.plane[self.bands.tiling.roll as usize] as u64;
         let kept = self.reach(first).since(first);
-        let shapes = shapes(boxes);
-        let stripes = self.stripes(tensor.plane[self.tiling.roll as usize], self.graph.stripe_multiple(first));
+        let shapes = shapes(&self.bands.boxes(first));
+        let stripes = self.stripes(tensor.plane[self.bands.tiling.roll as usize], self.graph.stripe_multiple(first));
         // Bytes of the buffer in front of each bucket, by stripe extent.
         let mut buffers = vec![vec![0; open.len()]; stripes.len()];
-        let interior = self.is_interior(first);
+        let interior = self.bands.is_interior(first);
         for ends in ends.iter().filter(|_| interior) {
             let mut row_cache = self.row_cache(first, ends, &stripes);
             let mut bucket = 0;
@@ -208,7 +195,7 @@ impl Grower<'_, '_> {
         }
         let mut result = Vec::new();
         for (stripe, rolling) in stripes.into_iter().zip(buffers) {
-            let ways = &self.ways.striped(first, self.tiling.roll, stripe, &shapes)[..];
+            let ways = &self.ways.striped(first, self.bands.tiling.roll, stripe, &shapes)[..];
             let runs = Vec::with_capacity(open.len().max(1) * ways.len());
             let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, whole_bytes, runs, count: 0 };
             let mut fresh = Vec::with_capacity(open.len().max(1));
@@ -221,7 +208,7 @@ impl Grower<'_, '_> {
                 let buckets = bucket..bucket + alike.len();
                 bucket = buckets.end;
                 let mut steps = self.step(buckets, &mut looked_at);
-                self.drop_useless(&mut steps, &looked_at, outlook);
+                Self::drop_useless(&mut steps, &looked_at, outlook);
                 if self.by_profile() {
                     self.keep(first, kept, &ends[0], &looked_at, &mut steps);
                 }
@@ -269,7 +256,7 @@ impl Grower<'_, '_> {
 
     fn begin(&mut self, looked_at: &mut Extending, outlook: &[Threshold]) -> Vec<GrowthStep> {
         let tensor = &self.graph.tensors[self.graph.output(self.last)];
-        let rows = if self.tiling == Tiling::WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
+        let rows = if self.bands.tiling == Tiling::WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
         let coming = rows as u64 * tensor.pixel_bytes;
         let mut front = Vec::new();
         for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {
@@ -278,66 +265,35 @@ impl Grower<'_, '_> {
         }
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
-        self.drop_useless(&mut front, looked_at, outlook);
+        Self::drop_useless(&mut front, looked_at, outlook);
         thin(&mut front, self.options.resolution);
         front
     }
 
-    /// Drop the open groups that nothing of use can grow from. Fronts that are to be exact are told apart otherwise.
-    fn drop_useless(&self, steps: &mut Vec<GrowthStep>, looked_at: &Extending, outlook: &[Threshold]) {
-        if self.options.outlook == 0 || self.by_profile() {
-            return;
-        }
+    /// Drop the open groups that nothing of use can grow from.
+    fn drop_useless(steps: &mut Vec<GrowthStep>, looked_at: &Extending, outlook: &[Threshold]) {
         steps.retain(|step| {
             let limit = limit_bytes(outlook, step.cycles);
             step.bytes < limit || limit > 0 && looked_at.grown(step).meeting.bytes() < limit
         });
     }
 
-    /// Boxes wanted of each Part, from the last one back, per band.
-    fn bands(&self) -> Vec<Vec<[Span; 2]>> {
-        let boxes = |tile| {
-            let mut boxes: Vec<[Span; 2]> = Vec::with_capacity(self.sizes());
-            for first in (0..self.sizes()).map(|size| self.last.before(size)) {
-                let later = |part| boxes[self.last.since(part)];
-                boxes.push(wanted_of(self.graph, self.tiling, self.last, first, tile, later));
-            }
-            boxes
-        };
-        (0..self.tiling.tiles).map(boxes).collect()
-    }
-
-    /// What open groups may still come to, by what is known so far.
-    fn outlook(&self, bands: &[Vec<[Span; 2]>]) -> Outlook {
-        let part = |size: usize| {
-            let (first, group) = (self.last.before(size), &self.groups[size]);
-            let bytes = if self.is_interior(first) {
-                least_buffer_bytes(self.graph, self.tiling.roll, (first, self.last), bands)
-            } else {
-                0
-            };
-            let growing = Growing { bytes, cycles: self.fewest[first] };
-            let thresholds = self.thresholds(first).concat();
-            let (beside_bytes, least_bytes) = (group.beside_bytes(self.tiling.tiles), group.least_bytes());
-            (growing, Closing { beside_bytes, least_bytes, thresholds })
-        };
-        Outlook::new((0..self.sizes()).map(part))
-    }
-
-    /// How many Parts a group has at most: bands share no tensor that is wanted later, but for the last.
-    fn sizes(&self) -> usize {
-        let is_limit = |&size: &usize| self.tiling.tiles > 1 && !self.is_interior(self.last.before(size));
-        (1..self.groups.len()).find(is_limit).unwrap_or(self.groups.len())
-    }
-
-    /// Whether nobody wants the output of Part `first` behind a group that it begins.
-    fn is_interior(&self, first: PartId) -> bool {
-        first < self.last && !self.graph.outlives(self.graph.output(first), self.last)
+    /// What open groups may still come to, by what is known so far. Fronts that are to be exact are told apart otherwise.
+    fn outlook(&self) -> Outlook {
+        if self.options.outlook == 0 || self.by_profile() {
+            return Outlook::unknown(self.groups.len());
+        }
+        let groups = self.bands.firsts().zip(self.groups).map(|(first, group)| {
+            let growing = Growing { bytes: self.bands.least_buffer_bytes(first), cycles: self.fewest[first] };
+            let (beside_bytes, least_bytes) = (group.beside_bytes(self.bands.tiling.tiles), group.least_bytes());
+            (growing, Closing { beside_bytes, least_bytes, thresholds: self.thresholds(first).concat() })
+        });
+        Outlook::new(&groups.collect::<Vec<_>>())
     }
 
     /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
     fn by_profile(&self) -> bool {
-        self.options.resolution == 0 && self.tiling.tiles == 1
+        self.options.resolution == 0 && self.bands.tiling.tiles == 1
     }
 
     /// Keep the open groups `first..=last` that no other one is as good as: in its whole profile and in cycles. All
@@ -409,7 +365,7 @@ impl Grower<'_, '_> {
     }
 
     fn stripes(&self, extent: i64, multiple: i64) -> Vec<i64> {
-        let micro = self.graph.device.granule(self.tiling.roll);
+        let micro = self.graph.device.granule(self.bands.tiling.roll);
         let even = self.options.divisions.iter().map(|n| ((extent + n - 1) / n + micro - 1) / micro * micro);
         let rounded = |stripe: i64| (stripe + multiple - 1) / multiple * multiple;
         let extents = self.options.stripes.iter().copied().chain(even).map(rounded);
@@ -423,7 +379,7 @@ impl Grower<'_, '_> {
     /// How many lines of Part `first`'s output a rolling buffer must hold, by the extents of its stripes.
     fn row_cache(&mut self, first: PartId, ends: &[Span], extents: &[i64]) -> RowCache {
         let reach = self.sinks[self.last.since(first)].since(first);
-        self.rows.row_cache(self.graph, first, self.tiling.roll, &ends[..=reach], extents)
+        self.rows.row_cache(self.graph, first, self.bands.tiling.roll, &ends[..=reach], extents)
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
@@ -448,14 +404,14 @@ impl Grower<'_, '_> {
             if leanest == 0 {
                 break;
             }
-            let bytes = if self.tiling.tiles == 1 {
+            let bytes = if self.bands.tiling.tiles == 1 {
                 self.peak_bytes(size, state, ends, leanest)
             } else {
                 Some(occupancy.whole_bytes() + state.bytes).filter(|&bytes| bytes < leanest)
             };
             if let Some(bytes) = bytes {
                 leanest = bytes;
-                let (tiling, Open { index: node, cycles, kernels, .. }) = (self.tiling, *state);
+                let (tiling, Open { index: node, cycles, kernels, .. }) = (self.bands.tiling, *state);
                 fresh.push(Candidate { tiling, node, bytes, cycles, kernels });
             }
         }

@@ -3,6 +3,7 @@
 //! `ways` tells how one Part can run, `grower` puts Parts together to groups, `table` keeps what is worth keeping.
 //! Owns the enumeration. Does not decide which Plans make up the network, and does not place buffers.
 
+mod bands;
 mod grower;
 pub mod live_bytes;
 pub mod options;
@@ -26,6 +27,7 @@ use crate::plans::rolling_rows::RowTable;
 use crate::stripe::{Axis, Tiling};
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, thin, FrontBuilder};
+use bands::Bands;
 use grower::Grower;
 use settled::Settled;
 use table::Node;
@@ -61,6 +63,7 @@ pub fn enumerate(
             let groups: Vec<LiveBytes> =
                 firsts.iter().map(|&first| LiveBytes::new(graph, first, last, tilings[0].roll)).collect();
             for &tiling in tilings {
+                let bands = &Bands::new(graph, tiling, last, groups.len());
                 let (ways, rows, table, known) = (&mut ways, &mut *rows, &mut table, &mut known);
                 let (groups, sinks, crowd) = (&groups[..], &sinks[..], &mut crowd);
                 Grower {
@@ -75,7 +78,7 @@ pub fn enumerate(
                     sinks,
                     fewest,
                     last,
-                    tiling,
+                    bands,
                     crowd,
                 }
                 .run(&mut found);

@@ -11,10 +11,7 @@
 //!
 //! Owns this bound. Which Plans are of use is for `prefix_fronts` to say, how groups grow for `grower`.
 
-use crate::model::graph::CascaderGraph;
-use crate::model::ids::PartId;
 use crate::plans::prefix_fronts::Threshold;
-use crate::stripe::{Axis, Span};
 
 /// The least that a Part ahead of a group adds to it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,11 +40,11 @@ pub struct Outlook(Vec<Vec<Threshold>>);
 impl Outlook {
     /// Of all groups with the same last Part: by number of Parts less one, what the first one adds, and what it takes to
     /// end there.
-    pub fn new(groups: impl DoubleEndedIterator<Item = (Growing, Closing)>) -> Outlook {
+    pub fn new(groups: &[(Growing, Closing)]) -> Outlook {
         let mut by_size: Vec<Vec<Threshold>> = Vec::new();
         let mut ahead = Growing::default();
-        for (growing, closing) in groups.rev() {
-            let Growing { bytes, cycles } = std::mem::replace(&mut ahead, growing);
+        for (growing, closing) in groups.iter().rev() {
+            let Growing { bytes, cycles } = std::mem::replace(&mut ahead, *growing);
             let later = by_size.last().into_iter().flatten().filter_map(|later| later.less(bytes, cycles));
             let now = closing.thresholds.iter().filter(|threshold| threshold.below_bytes > closing.least_bytes);
             let mut all: Vec<Threshold> =
@@ -57,6 +54,11 @@ impl Outlook {
         }
         by_size.reverse();
         Outlook(by_size)
+    }
+
+    /// Where nothing is known and everything may be of use, for groups of up to so many Parts.
+    pub fn unknown(most: usize) -> Outlook {
+        Outlook(vec![vec![Threshold { below_bytes: u64::MAX, below_cycles: u64::MAX }]; most])
     }
 
     /// Of groups with so many Parts, less one.
@@ -107,47 +109,16 @@ impl Meeting {
     }
 }
 
-/// A buffer that holds more than one part in so many of an output is not counted before it is there: its Part may run so
-/// far ahead that what is behind it begins later.
-const SHALLOW: i64 = 8;
-
-/// Bytes that the buffer of Part `part` takes at least in a group that ends with Part `last` and rolls along `roll`: the
-/// lines that one line behind it reads, as wide as the widest band. `bands` are the boxes wanted of each Part, from the
-/// last one back.
-pub fn least_buffer_bytes(
-    graph: &CascaderGraph,
-    roll: Axis,
-    (part, last): (PartId, PartId),
-    bands: &[Vec<[Span; 2]>],
-) -> u64 {
-    let output = graph.output(part);
-    let tensor = &graph.tensors[output];
-    let lines = |reader: PartId, made: Span| {
-        let middle = made.start + made.len() / 2;
-        let reads = graph.parts[reader].inputs.iter().filter(|input| input.tensor == output);
-        let needed = |input| graph.needed(input, roll, Span::new(middle, middle + 1)).len();
-        reads.filter(|_| !made.is_empty()).map(needed).max().unwrap_or(0)
-    };
-    let readers = || graph.consumers[output].iter().copied().filter(|&reader| reader <= last);
-    let of_band = |boxes: &Vec<[Span; 2]>| readers().map(|reader| lines(reader, boxes[last.since(reader)][0])).max();
-    let lines = bands.iter().filter_map(of_band).max().unwrap_or(0);
-    if lines * SHALLOW > tensor.plane[roll as usize] {
-        return 0;
-    }
-    let across = bands.iter().map(|boxes| boxes[last.since(part)][1].len()).max().unwrap_or(0);
-    (lines * across) as u64 * tensor.pixel_bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cost::Costs;
-    use crate::model::operation::OperationKind;
+    use crate::model::graph::CascaderGraph;
     use crate::plans::enumerate;
     use crate::plans::options::{Copies, Options};
     use crate::plans::prefix_fronts::limit_bytes;
     use crate::plans::rolling_rows::RowTable;
-    use crate::testing::networks::{mobilenet_v1, Network, INPUT};
+    use crate::testing::networks::mobilenet_v1;
     use crate::testing::schedules::arbitrary_network;
     use crate::util::pareto::Point;
     use proptest::prelude::*;
@@ -171,7 +142,7 @@ mod tests {
         fn a_group_has_an_outlook_if_it_is_of_use_with_the_least_that_parts_ahead_add(
             groups in groups(), bytes in 0u64..50, cycles in 0u64..50, size in 0usize..7,
         ) {
-            let outlook = Outlook::new(groups.clone().into_iter());
+            let outlook = Outlook::new(&groups);
             let is_of_use = (size..groups.len()).any(|end| {
                 let added = || groups[size + 1..=end].iter().map(|(growing, _)| growing);
                 let bytes = bytes + added().map(|growing| growing.bytes).sum::<u64>();
@@ -228,22 +199,5 @@ mod tests {
             enumerate(&graph, &options, Copies::Exposed, u64::MAX, costs, rows).considered
         };
         assert!(2 * considered(1) < considered(0));
-    }
-
-    #[test]
-    fn lines_that_one_behind_reads_are_the_least_of_a_buffer() {
-        let mut net = Network::new([64, 48], 16);
-        let t = net.window(INPUT, OperationKind::Convolution, 1, 1, 16);
-        let t = net.window(t, OperationKind::Convolution, 5, 1, 16);
-        let graph = net.finish(t);
-        let rows = |size| Span::new(0, size);
-        let least = |bands: &[Vec<[Span; 2]>]| least_buffer_bytes(&graph, Axis::Height, (PartId(0), PartId(1)), bands);
-        let whole = vec![[rows(64), rows(48)], [rows(64), rows(48)]];
-        assert_eq!(least(std::slice::from_ref(&whole)), 5 * 48 * 16);
-        let cut = |left, right| vec![[rows(64), rows(24)], [rows(64), Span::new(left, right)]];
-        assert_eq!(least(&[cut(0, 26), cut(22, 47)]), 5 * 26 * 16);
-        // At the upper end of what is wanted as well.
-        let first = vec![[rows(1), rows(48)], [rows(3), rows(48)]];
-        assert_eq!(least(&[first]), 3 * 48 * 16);
     }
 }

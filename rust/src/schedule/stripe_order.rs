@@ -128,17 +128,26 @@ pub fn is_interior(graph: &CascaderGraph, plan: &Plan, offset: usize) -> bool {
 ///
 /// Returned per Part: span along the rolling axis and span across it.
 pub fn wanted(graph: &CascaderGraph, plan: &Plan, tile: u32) -> Vec<[Span; 2]> {
-    let mut found = vec![[Span::new(0, 0); 2]; plan.len()];
-    for offset in (0..plan.len()).rev() {
-        let part = plan.part(offset);
-        found[offset] = wanted_of(graph, plan.tiling, plan.last, part, tile, |p| found[plan.offset(p)]);
+    wanted_between(graph, plan.tiling, (plan.first, plan.last), tile)
+}
+
+/// The same of a group of Parts `first..=last`, whatever its stripes.
+pub fn wanted_between(
+    graph: &CascaderGraph,
+    tiling: Tiling,
+    (first, last): (PartId, PartId),
+    tile: u32,
+) -> Vec<[Span; 2]> {
+    let mut found = vec![[Span::new(0, 0); 2]; last.since(first) + 1];
+    for part in first.through(last).rev() {
+        found[part.since(first)] = wanted_of(graph, tiling, last, part, tile, |later| found[later.since(first)]);
     }
     found
 }
 
 /// The box wanted of Part `part`'s output in band `tile` of a group that ends with Part `last`, given those of later
 /// Parts.
-pub fn wanted_of(
+fn wanted_of(
     graph: &CascaderGraph,
     tiling: Tiling,
     last: PartId,
