@@ -151,5 +151,12 @@ mod tests {
         };
         assert_eq!(firsts(1), [2, 1, 0].map(PartId));
         assert_eq!(firsts(2), [2, 1].map(PartId));
+        // Each Part has its own boxes, however far back the groups reach.
+        let bands = Bands::new(&graph, Tiling { roll: Axis::Height, tiles: 2 }, PartId(2), 3);
+        let rows = Span::new(0, 64);
+        assert_eq!(bands.boxes(PartId(2)), [[rows, Span::new(0, 24)], [rows, Span::new(24, 48)]]);
+        assert_eq!(bands.boxes(PartId(1)), [[rows, Span::new(0, 25)], [rows, Span::new(23, 48)]]);
+        assert_eq!((bands.across(PartId(2)), bands.across(PartId(1))), (24, 25));
+        assert_eq!((bands.ends(PartId(2)), bands.ends(PartId(1))), (vec![vec![rows]], vec![vec![rows; 2]]));
     }
 }
