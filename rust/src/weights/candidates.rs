@@ -1,9 +1,10 @@
 //! Which palettes are worth trying for a stream: the best ones of its parts, of all sizes of parts, as far as each saves
 //! something beside the others. Owns the choice among palettes.
 
-use super::counts::{plain, Counts, Sums};
+use super::counts::Counts;
 use super::format::HEADER_BITS;
 use super::palette::Palette;
+use super::sums::{plain, Sums};
 
 /// Parts are halves, quarters and so on, of at least so many weights.
 const LEAST_PART: usize = 4096;

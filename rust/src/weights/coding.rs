@@ -1,5 +1,8 @@
 //! The ways to code weights and runs of zeros, and what each costs. Owns these formulas; chooses nothing.
 
+use wide::{i16x16, u8x16, CmpEq};
+
+use super::codes::CodeSet;
 use super::format::{DIVISORS, LARGEST_INDEX, LARGEST_QUOTIENT, LARGEST_TRUNCATED, SYMBOLS, ZERO_DIVISORS};
 use super::order::CODES;
 use super::palette::Palette;
@@ -103,48 +106,42 @@ pub fn run_bits(symbols: &[u16]) -> [i16; ZERO_DIVISORS as usize] {
 
 /// What each symbol costs in each lane of a palette; runs of zeros are left out.
 pub struct Costs {
-    rows: Vec<[u8; LANES]>,
+    rows: Vec<u8x16>,
 }
 
 impl Costs {
     /// Of the codes `present`; symbols of other codes must not be asked for.
-    pub fn of(palette: &Palette, present: impl Iterator<Item = u16>) -> Costs {
+    pub fn of(palette: &Palette, present: &CodeSet) -> Costs {
         let indices = palette.indices();
-        let mut rows = vec![[0; LANES]; SYMBOLS];
-        for code in present {
+        let mut rows = vec![u8x16::ZERO; SYMBOLS];
+        for code in present.iter() {
             let index = indices[usize::from(code)];
-            let row = &mut rows[usize::from(code)];
-            *row = RICE.get(usize::from(index)).copied().unwrap_or([TOO_MANY; LANES]);
+            let mut row = RICE.get(usize::from(index)).copied().unwrap_or([TOO_MANY; LANES]);
             if palette.holds_uncompressed(index) {
                 row[UNCOMPRESSED..].fill(palette.uncompressed_bits() as u8);
             }
+            rows[usize::from(code)] = u8x16::new(row);
         }
-        let zero = if palette.zero_runs { [0; LANES] } else { rows[0] };
+        let zero = if palette.zero_runs { u8x16::ZERO } else { rows[0] };
         rows[CODES..].fill(zero);
         Costs { rows }
     }
 
     /// What a symbol costs in a lane.
     pub fn bits(&self, symbol: u16, lane: usize) -> i32 {
-        i32::from(self.rows[usize::from(symbol)][lane])
+        i32::from(self.rows[usize::from(symbol)].as_array_ref()[lane])
     }
 
     /// Costs of up to four cells together, by lane; up to [`NEVER`].
     #[inline(always)]
-    pub fn sum(&self, symbols: &[u16]) -> [i16; LANES] {
-        let mut sum = [0i16; LANES];
+    pub fn sum(&self, symbols: &[u16]) -> i16x16 {
+        let (never, too_many) = (i16x16::splat(NEVER), i16x16::splat(TOO_MANY.into()));
+        let mut sum = i16x16::ZERO;
         for cell in symbols.chunks(CELL) {
-            let mut bits = [0u8; LANES];
-            for &symbol in cell {
-                let row = &self.rows[usize::from(symbol)];
-                for lane in 0..LANES {
-                    bits[lane] = bits[lane].saturating_add(row[lane]);
-                }
-            }
-            for lane in 0..LANES {
-                sum[lane] = sum[lane].wrapping_add(if bits[lane] == TOO_MANY { NEVER } else { i16::from(bits[lane]) });
-            }
+            let add = |bits: u8x16, &symbol: &u16| bits.saturating_add(self.rows[usize::from(symbol)]);
+            let bits = i16x16::from(cell.iter().fold(u8x16::ZERO, add));
+            sum += bits.cmp_eq(too_many).blend(never, bits);
         }
-        sum.map(|bits| bits.min(NEVER))
+        sum.min(never)
     }
 }

@@ -2,11 +2,13 @@
 //! written, and its bits.
 //!
 //! `order` puts weights in the order of a stream, as codes; `coding` knows the ways to code a weight and what each costs;
-//! `palette` finds good palettes for counts of codes; `candidates` picks some for a stream; `search` cuts the stream into
-//! slices of one coding each; `plan` makes the cuts legal and counts bits; `writer` writes them. Owns the coding of weights as
-//! a compiler sees it. Knows nothing of the simulator, which decodes with code of its own and is its judge.
+//! `sums` finds good palettes for `counts` of codes; `candidates` picks some for a stream; `search` cuts the stream into
+//! slices of one coding each, as the `trellis` finds them; `plan` makes the cuts legal and counts bits; `writer` writes them.
+//! Owns the coding of weights as a compiler sees it. Knows nothing of the simulator, which decodes with code of its own and
+//! is its judge.
 
 mod candidates;
+mod codes;
 mod coding;
 mod counts;
 pub mod error;
@@ -16,6 +18,8 @@ mod palette;
 mod plan;
 mod search;
 mod sections;
+mod sums;
+mod trellis;
 mod writer;
 
 use error::WeightError;

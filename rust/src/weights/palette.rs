@@ -1,4 +1,4 @@
-//! Palettes: which index stands for which weight. Owns what one is and what it takes; which one is good is `counts`'.
+//! Palettes: which index stands for which weight. Owns what one is and what it takes; which one is good is `sums`'.
 
 use super::format::{LARGEST_INDEX, LARGEST_OFFSET, PALETTE_BITS};
 use super::order::CODES;
@@ -45,8 +45,9 @@ impl Palette {
     pub fn indices(&self) -> Vec<u16> {
         let behind = self.entries.len() as u16;
         let mut found = vec![u16::MAX; CODES];
-        for (code, index) in (self.offset..CODES as u16).zip(behind..=LARGEST_INDEX) {
-            found[usize::from(code)] = index;
+        for (code, index) in (0..).zip(&mut found[usize::from(self.offset)..]) {
+            let other: u16 = behind + code;
+            *index = if other <= LARGEST_INDEX { other } else { u16::MAX };
         }
         for (index, &code) in self.entries.iter().enumerate().rev() {
             found[usize::from(code)] = index as u16;

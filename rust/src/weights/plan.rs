@@ -109,16 +109,17 @@ impl Slice {
 impl Plan {
     /// Slices that follow each other as one legal stream of these codes, with its exact length.
     pub fn new(codes: &[u16], palettes: Vec<Palette>, slices: Vec<Slice>) -> Plan {
+        let mut indices: Vec<Vec<u16>> = palettes.iter().map(Palette::indices).collect();
         let mut plan = Plan { palettes, slices: Vec::with_capacity(slices.len()), bits: 0 };
         let mut at = 0;
         let mut rest = slices.as_slice();
         while let Some(first) = rest.first() {
             let section = rest.iter().take_while(|slice| slice.palette == first.palette).count();
-            plan.section(codes, at, &rest[..section]);
+            plan.section(codes, at, &rest[..section], &indices[first.palette]);
             at = rest[section - 1].span[1];
             rest = &rest[section..];
         }
-        let indices: Vec<Vec<u16>> = plan.palettes.iter().map(Palette::indices).collect();
+        indices.extend(plan.palettes[indices.len()..].iter().map(Palette::indices));
         let of = |slice: &Slice| {
             let palette = &plan.palettes[slice.palette];
             let body = slice.body(codes, palette, &indices[slice.palette]);
@@ -129,10 +130,10 @@ impl Plan {
         plan
     }
 
-    /// Slices of one palette, the first of which brings it.
-    fn section(&mut self, codes: &[u16], first: usize, slices: &[Slice]) {
+    /// Slices of one palette with these indices, the first of which brings it.
+    fn section(&mut self, codes: &[u16], first: usize, slices: &[Slice], indices: &[u16]) {
         let palette = slices[0].palette;
-        let (zero_runs, indices) = (self.palettes[palette].zero_runs, self.palettes[palette].indices());
+        let zero_runs = self.palettes[palette].zero_runs;
         let is_weight = |at: &usize| !zero_runs || codes[*at] != 0;
         let end = slices[slices.len() - 1].span[1];
         let mut brings_palette = true;

@@ -4,12 +4,15 @@
 use std::ops::Range;
 
 use super::candidates::kinds;
-use super::counts::{Counts, Sums};
+use super::counts::Counts;
 use super::palette::Palette;
+use super::sums::Sums;
 use crate::util::interrupt;
 
 /// Weights of a window, of which sections are made.
-const WINDOW: usize = 128;
+const WINDOW: usize = 256;
+/// Weights of a window where the stream is short, which has few sections if it has any.
+const WINDOW_OF_SHORT: usize = 512;
 /// Windows that are looked at to tell whether there are sections: their weights, and the most of them.
 const SAMPLES: [(usize, usize); 3] = [(256, 12), (1024, 4), (4096, 4)];
 /// A stream has as many times the weights that are looked at.
@@ -56,9 +59,10 @@ pub struct Section {
 /// Sections and their palettes: windows, joined to the section in front of them where one palette takes fewer bits than two.
 pub fn sections(symbols: &[u16]) -> Vec<Section> {
     let mut found: Vec<Section> = Vec::new();
-    for (number, window) in symbols.chunks(WINDOW).enumerate() {
+    let length = if SHORT.contains(&symbols.len()) { WINDOW_OF_SHORT } else { WINDOW };
+    for (number, window) in symbols.chunks(length).enumerate() {
         interrupt::ask();
-        let (first, counts) = (number * WINDOW, Counts::new(window));
+        let (first, counts) = (number * length, Counts::new(window));
         let (bits, palette) = best_of_kinds(&Sums::of(&counts), &counts)
             .unwrap_or_else(|| unreachable!("a palette of none holds a window"));
         found.push(Section { span: [first, first + window.len()], counts, bits, palette });
