@@ -171,7 +171,11 @@ mod tests {
 
         #[test]
         fn nothing_of_use_is_dropped(graph in arbitrary_network()) {
-            prop_assert_eq!(front(&graph, 1), front(&graph, 0));
+            let (kept, all) = (front(&graph, 1), front(&graph, 0));
+            // Open groups are ranked by sums of buffers that need not meet, so one of no use may crowd out one of some
+            // use: without it there can be more.
+            let is_kept = |&(bytes, cycles): &(u64, u64)| kept.iter().any(|&found| found.0 <= bytes && found.1 <= cycles);
+            prop_assert!(all.iter().all(is_kept), "{kept:?} {all:?}");
         }
     }
 
