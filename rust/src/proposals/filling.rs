@@ -201,7 +201,7 @@ pub fn filled(
             let Placed { proposal, placement, .. } = &grounds[sketch.ground];
             let mut program = interleave(graph, &proposal.plans, costs)?;
             let Some(filling) = Filling::new(&program, placement.clone()) else { continue };
-            let placement = filling.apply(graph, &mut program, sketch.room_bytes);
+            let placement = filling.fill(sketch.room_bytes).apply(graph, &mut program);
             let cycles = costs.program(graph, &program, &placement);
             let (fill_bytes, sram_bytes) = (sketch.room_bytes, placement.bytes());
             if cycles < front.within(sram_bytes) {
@@ -240,8 +240,8 @@ fn sketched(
         if !effort.fills(&program) {
             break;
         }
-        let (bytes, cycles) = filling.sketch(room_bytes);
-        let (bytes, cycles) = (bytes.max(own), expected(cycles));
+        let filled = filling.fill(room_bytes);
+        let (bytes, cycles) = (filled.bytes().max(own), expected(filled.cycles()));
         let sketch = FillSketch { ground: index, room_bytes, bytes, cycles, common_cycles };
         if found.last().is_none_or(|last| sketch.cycles < last.cycles) {
             found.push(sketch);

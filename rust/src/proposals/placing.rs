@@ -152,7 +152,7 @@ pub fn arranged(
     let room_bytes = fill_bytes.max(placed.bytes());
     match Filling::new(&program, placed.clone()).filter(|_| fill_bytes > 0) {
         Some(filling) => {
-            let placement = filling.apply(graph, &mut program, room_bytes);
+            let placement = filling.fill(room_bytes).apply(graph, &mut program);
             Ok(Arrangement { program, placement })
         }
         None => Ok(Arrangement { program: early, placement: placed }),

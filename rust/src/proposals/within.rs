@@ -361,14 +361,15 @@ impl Question<'_, '_> {
             return;
         }
         let Some(filling) = Filling::new(program, placement.clone()) else { return };
-        let (_, sketched) = filling.sketch(self.bytes);
+        let filled = filling.fill(self.bytes);
+        let sketched = filled.cycles();
         // The estimate is taken to be wrong by the same factor before and after.
         let expected = u128::from(sketched) * u128::from(proposal.cycles) / u128::from(*before).max(1);
         if self.best.as_ref().is_some_and(|best| expected >= u128::from(best.cycles())) {
             return;
         }
         let mut program = program.clone();
-        let placement = filling.apply(self.graph, &mut program, self.bytes);
+        let placement = filled.apply(self.graph, &mut program);
         let cycles = costs.program(self.graph, &program, &placement);
         let (fill_bytes, sram_bytes) = (self.bytes, placement.bytes());
         let proposal = Proposal { fill_bytes, sram_bytes, cycles, ..proposal.clone() };

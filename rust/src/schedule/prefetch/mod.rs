@@ -93,7 +93,8 @@ pub struct Filling {
 }
 
 /// Copies issued into holes of an arena.
-struct Filled<'a> {
+pub struct Filled<'a> {
+    filling: &'a Filling,
     cycles: u64,
     places: IssuePlaces,
     holes: Holes<'a>,
@@ -117,36 +118,13 @@ impl Filling {
         self.issuer.issued(room_bytes).cycles
     }
 
-    /// Bytes of the arena and estimated cycles with copies issued into the free ranges of its first `room_bytes`,
-    /// which are at least the bytes of the placement.
-    pub fn sketch(&self, room_bytes: u64) -> (u64, u64) {
-        let filled = self.fill(room_bytes);
-        let constants = filled.holes.end();
-        (self.arena.busy_bytes().max(constants), filled.cycles)
-    }
-
-    /// Issue the program's copies like this. Returns where all buffers lie then.
-    pub fn apply(&self, graph: &CascaderGraph, program: &mut Program, room_bytes: u64) -> Placement {
-        let Filled { places, holes, .. } = self.fill(room_bytes);
-        let mut offsets = self.placed.offsets.clone();
-        for (index, copy) in self.issuer.copies.iter().enumerate() {
-            offsets[copy.buffer] = holes.offset(index);
-        }
-        issue_at(graph, program, &self.issuer, &places);
-        let ends =
-            program.buffers.iter_ids().map(|(id, buffer)| (self.placed.pools[id], offsets[id] + buffer.size_bytes));
-        let mut pool_bytes = self.placed.pool_bytes.clone();
-        pool_bytes[Memories::SCARCE] =
-            aligned(ends.filter(|&(pool, _)| pool == Memories::SCARCE).map(|(_, end)| end).max().unwrap_or(0));
-        Placement { pool_bytes, offsets, pools: self.placed.pools.clone() }
-    }
-
-    /// Fill by each way of latest starts; the one with the fewest estimated cycles.
-    fn fill(&self, room_bytes: u64) -> Filled<'_> {
+    /// Copies issued into the free ranges of the arena's first `room_bytes`, which are at least the bytes of the placement:
+    /// by the way of latest starts with the fewest estimated cycles.
+    pub fn fill(&self, room_bytes: u64) -> Filled<'_> {
         let by = |latest_starts| {
             let mut holes = Holes::new(&self.arena, room_bytes);
             let (places, cycles) = self.issuer.issue_into(latest_starts, &mut holes);
-            Filled { cycles, places, holes }
+            Filled { filling: self, cycles, places, holes }
         };
         let mut best = by(&self.issuer.latest_starts);
         for latest_starts in &self.issuer.other_starts {
@@ -156,6 +134,33 @@ impl Filling {
             }
         }
         best
+    }
+}
+
+impl Filled<'_> {
+    /// Estimated cycles of the program.
+    pub fn cycles(&self) -> u64 {
+        self.cycles
+    }
+
+    /// Bytes of the arena.
+    pub fn bytes(&self) -> u64 {
+        self.filling.arena.busy_bytes().max(self.holes.end())
+    }
+
+    /// Issue the program's copies like this. Returns where all buffers lie then.
+    pub fn apply(&self, graph: &CascaderGraph, program: &mut Program) -> Placement {
+        let Filling { issuer, placed, .. } = self.filling;
+        let mut offsets = placed.offsets.clone();
+        for (index, copy) in issuer.copies.iter().enumerate() {
+            offsets[copy.buffer] = self.holes.offset(index);
+        }
+        issue_at(graph, program, issuer, &self.places);
+        let ends = program.buffers.iter_ids().map(|(id, buffer)| (placed.pools[id], offsets[id] + buffer.size_bytes));
+        let mut pool_bytes = placed.pool_bytes.clone();
+        pool_bytes[Memories::SCARCE] =
+            aligned(ends.filter(|&(pool, _)| pool == Memories::SCARCE).map(|(_, end)| end).max().unwrap_or(0));
+        Placement { pool_bytes, offsets, pools: placed.pools.clone() }
     }
 }
 
