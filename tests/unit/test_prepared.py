@@ -57,7 +57,8 @@ def test_a_budget_is_answered_without_the_frontier() -> None:
     for budget in (floor, floor * 5 // 4, floor * 2, (floor + most) // 2, most, 1 << 50):
         compiled = prepared().compile(sram=budget)
         assert compiled.sram_bytes <= budget == compiled.budget_bytes
-        assert compiled.curve.floor_bytes == floor
+        # Far from the floor it is told as one that it is at most.
+        assert floor <= compiled.curve.floor_bytes <= (floor * 21 // 20 if budget > floor else floor)
         assert set(compiled.frontier) <= {(compiled.sram_bytes, compiled.cycles), compiled.frontier[0]}
         best = within(points(), budget)
         assert best is not None and 100 * compiled.cycles <= 101 * best
@@ -178,8 +179,10 @@ def test_on_random_networks_a_budget_loses_next_to_nothing(seed: int) -> None:
         answer = found.proposals[-1]
         assert asked.fits(budget) and answer.sram_bytes <= budget
         assert 100 * answer.cycles <= 101 * best
-    # A search as cheap as that is placed as a whole where nobody says otherwise.
-    assert whole.plans_considered > 350_000 or _core.BudgetSearch(graph).within(1 << 40) is None
+    # A search as cheap as that is placed as a whole where nobody says otherwise, if not all budgets would do.
+    told = _core.BudgetSearch(graph)
+    assert whole.plans_considered > 350_000 or told.within(2 * whole.uncascaded_bytes - 1) is None
+    assert told.fits(2 * whole.uncascaded_bytes) and told.within(2 * whole.uncascaded_bytes) is not None
 
 
 def test_bytes_of_a_budget_that_no_buffer_can_end_at_do_no_harm() -> None:

@@ -127,7 +127,7 @@ class Prepared:
             return self.within(budget, epsilon, tick).floor_bytes <= budget
         inner = budget - constants_in_sram(self.network)
         if not self._is_surrounded and inner >= 0:
-            known = self._search(epsilon, tick).fits(_of_the_core(inner), portion(tick, _ENUMERATED, 1))
+            known = self._search(epsilon).fits(_of_the_core(inner), tick)
             if known is not None:
                 return known
         return self.within(budget, epsilon, tick).floor_bytes <= budget
@@ -183,12 +183,10 @@ class Prepared:
         """Whether the core does not know all bytes: operators at the borders, or variables, have some."""
         return bool(self.network.borders or self.network.graph.variables)
 
-    def _search(self, epsilon: float | Fraction, tick: Tick | None) -> scheduling.BudgetSearch:
+    def _search(self, epsilon: float | Fraction) -> scheduling.BudgetSearch:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.searches:
-            self._kept.searches[resolution] = scheduling.budget_search(
-                self.network.problem, epsilon, portion(tick, 0, _ENUMERATED)
-            )
+            self._kept.searches[resolution] = scheduling.budget_search(self.network.problem, epsilon)
         return self._kept.searches[resolution]
 
     def _frontier(self, epsilon: float | Fraction, tick: Tick | None) -> Curve:
@@ -196,7 +194,7 @@ class Prepared:
         if resolution not in self._kept.frontiers:
             extra = constants_in_sram(self.network)
             started = time.perf_counter()
-            found = self._search(epsilon, tick).frontier(portion(tick, _ENUMERATED, 1))
+            found = self._search(epsilon).frontier(tick)
             curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
             curve = compiler.within_arena(self.network, curve, tick)
             self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick)
@@ -215,14 +213,15 @@ class Prepared:
         if budget < extra:
             return self._frontier(epsilon, tick)
         started = time.perf_counter()
-        found = self._search(epsilon, tick).within(_of_the_core(budget - extra), portion(tick, _ENUMERATED, 1))
+        found = self._search(epsilon).within(_of_the_core(budget - extra), tick)
+        rest = portion(tick, _ENUMERATED, 1)
         if found is None:
-            return self._frontier(epsilon, tick)
+            return self._frontier(epsilon, rest)
         curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
         # The core does not know all bytes: with these the answer may not fit.
         placed = placed_anew(self.network, curve, extra, tick)
         if placed.points[-1][0] > budget:
-            return self._frontier(epsilon, tick)
+            return self._frontier(epsilon, rest)
         return replace(placed, stop_reason="budget")
 
 

@@ -52,11 +52,9 @@ def search(problem: Problem, epsilon: float | Fraction = EPSILON, tick: Tick | N
     return _core.search_cascades(problem.core, resolution=_told_resolution(epsilon), tick=tick)
 
 
-def budget_search(
-    problem: Problem, epsilon: float | Fraction = EPSILON, tick: Tick | None = None
-) -> _core.BudgetSearch:
-    """All Plans of a problem, enumerated as `search` does, ready to be asked of budgets. `tick` as there."""
-    return _core.BudgetSearch(problem.core, resolution=_told_resolution(epsilon), tick=tick)
+def budget_search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.BudgetSearch:
+    """What budgets are asked of: what it needs of `search` is done when it is first asked, and kept."""
+    return _core.BudgetSearch(problem.core, resolution=_told_resolution(epsilon))
 
 
 def _told_resolution(epsilon: float | Fraction) -> int | None:

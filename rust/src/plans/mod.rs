@@ -4,6 +4,7 @@
 //! Owns the enumeration. Does not decide which Plans make up the network, and does not place buffers.
 
 mod bands;
+pub mod bracket;
 mod grower;
 pub mod live_bytes;
 pub mod options;
@@ -20,6 +21,7 @@ pub use ways::Cycles;
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{IdVec, PartId};
+use crate::plans::bracket::Bracket;
 use crate::plans::live_bytes::LiveBytes;
 use crate::plans::options::{Copies, Options};
 use crate::plans::prefix_fronts::Known;
@@ -33,16 +35,16 @@ use settled::Settled;
 use table::Node;
 use ways::{Way, Ways};
 
-/// Enumerate Plans for all groups under one view of copies. Cascades of more than `limit_bytes` bytes are of no use.
+/// Enumerate Plans of a bracket for all groups under one view of copies.
 pub fn enumerate(
     graph: &CascaderGraph,
     options: &Options,
     copies: Copies,
-    limit_bytes: u64,
+    bracket: Bracket,
     costs: &mut Costs,
     rows: &mut RowTable,
 ) -> PlanTable {
-    let mut table = PlanTable::default();
+    let mut table = PlanTable::new(bracket.least_bytes);
     let mut crowd = FrontBuilder::default();
     let mut ways = Ways::new(graph, copies, costs);
     let settled = Settled::new(graph);
@@ -69,7 +71,7 @@ pub fn enumerate(
                 Grower {
                     graph,
                     options,
-                    limit_bytes,
+                    limit_bytes: bracket.most_bytes,
                     ways,
                     rows,
                     table,

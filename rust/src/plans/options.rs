@@ -53,6 +53,8 @@ pub struct Options {
     pub restaging: RestagingOptions,
     /// How much is placed for one budget.
     pub within: WithinOptions,
+    /// How finely the least bytes are searched for once more.
+    pub lean: LeanOptions,
 }
 
 /// Which Proposals are placed, in which order and how often.
@@ -94,6 +96,9 @@ pub struct FillingOptions {
 /// How much is placed for one budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithinOptions {
+    /// Budgets of at least so many times the bytes of the network as it is, without cascades, are answered by a search of
+    /// their own: 0 for none.
+    pub ample: u64,
     /// A search that looked at no more open and closed Plans than this is placed as a whole, which takes some tenths of a
     /// second at most.
     pub whole_up_to: u64,
@@ -108,6 +113,17 @@ pub struct WithinOptions {
     /// A contender is placed if its estimate is larger than the answer's by less than one part in so many: a smaller
     /// figure places more. At least 2.
     pub margin: u64,
+    /// Contenders that must be placed before how wrong their estimates were leaves out others.
+    pub believed: usize,
+}
+
+/// How finely the least bytes are searched for once more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeanOptions {
+    /// `Options::resolution` of that search: 0 makes none.
+    pub resolution: u64,
+    /// `Options::max_points` of that search.
+    pub max_points: usize,
 }
 
 /// How long other places of the fastest Proposal's constants are tried.
@@ -127,6 +143,20 @@ impl Options {
             resolution,
             max_points: self.max_points.max(self.points_for(resolution)),
             refined_up_to: 0,
+            ..self.clone()
+        })
+    }
+
+    /// The options of the search for the least bytes alone; None where there is none, or fronts are exact anyway.
+    pub fn leanest(&self) -> Option<Options> {
+        let LeanOptions { resolution, max_points } = self.lean;
+        (resolution > 0 && self.resolution > 0).then(|| Options {
+            resolution,
+            max_points,
+            copies: vec![Copies::Exposed],
+            refined_up_to: 0,
+            restaging: RestagingOptions { passes: 0, ..self.restaging.clone() },
+            lean: LeanOptions { resolution: 0, ..self.lean.clone() },
             ..self.clone()
         })
     }
@@ -181,19 +211,22 @@ impl Default for Options {
             filling: FillingOptions { rounds: 3, round_fineness: 2 },
             restaging: RestagingOptions { passes: 3, max_steps: 100_000 },
             within: WithinOptions {
+                ample: 2,
                 whole_up_to: CHEAP_PLANS / 2,
                 visits: 128,
                 tries: 4,
                 idle_tries: 12,
                 lower: 5,
                 margin: 64,
+                believed: 4,
             },
+            lean: LeanOptions { resolution: 2, max_points: 4 },
         }
     }
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 31] = [
+pub const TUNED: [(&str, u64); 35] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -219,12 +252,16 @@ pub const TUNED: [(&str, u64); 31] = [
     ("filling.round_fineness", 0),
     ("restaging.passes", 0),
     ("restaging.max_steps", 0),
+    ("lean.resolution", 0),
+    ("lean.max_points", 1),
+    ("within.ample", 0),
     ("within.whole_up_to", 0),
     ("within.visits", 1),
     ("within.tries", 0),
     ("within.idle_tries", 0),
     ("within.lower", 0),
     ("within.margin", 2),
+    ("within.believed", 0),
 ];
 
 impl Options {
@@ -264,12 +301,16 @@ impl Options {
             "filling.round_fineness" => self.filling.round_fineness = value,
             "restaging.passes" => self.restaging.passes = value as u32,
             "restaging.max_steps" => self.restaging.max_steps = value as usize,
+            "lean.resolution" => self.lean.resolution = value,
+            "lean.max_points" => self.lean.max_points = value as usize,
+            "within.ample" => self.within.ample = value,
             "within.whole_up_to" => self.within.whole_up_to = value,
             "within.visits" => self.within.visits = value as usize,
             "within.tries" => self.within.tries = value as usize,
             "within.idle_tries" => self.within.idle_tries = value as usize,
             "within.lower" => self.within.lower = value,
-            _ => self.within.margin = value,
+            "within.margin" => self.within.margin = value,
+            _ => self.within.believed = value as usize,
         }
         Ok(())
     }

@@ -114,13 +114,14 @@ mod tests {
     use super::*;
     use crate::cost::Costs;
     use crate::model::graph::CascaderGraph;
+    use crate::plans::bracket::Bracket;
     use crate::plans::enumerate;
     use crate::plans::options::{Copies, Options};
     use crate::plans::prefix_fronts::limit_bytes;
     use crate::plans::rolling_rows::RowTable;
     use crate::testing::networks::mobilenet_v1;
     use crate::testing::schedules::arbitrary_network;
-    use crate::util::pareto::Point;
+    use crate::util::pareto::{pareto_front, Point};
     use proptest::prelude::*;
 
     fn pair(below_bytes: u64, below_cycles: u64) -> Threshold {
@@ -170,19 +171,24 @@ mod tests {
         }
 
         #[test]
-        fn nothing_of_use_is_dropped(graph in arbitrary_network()) {
-            let (kept, all) = (front(&graph, 1), front(&graph, 0));
+        fn nothing_of_use_is_dropped(graph in arbitrary_network(), sixteenths in 0u64..24) {
             // Open groups are ranked by sums of buffers that need not meet, so one of no use may crowd out one of some
             // use: without it there can be more.
+            let (kept, all) = (front(&graph, 1, 0), front(&graph, 0, 0));
             let is_kept = |&(bytes, cycles): &(u64, u64)| kept.iter().any(|&found| found.0 <= bytes && found.1 <= cycles);
             prop_assert!(all.iter().all(is_kept), "{kept:?} {all:?}");
+            // Where few bytes are worth nothing, what is left of the front is as fast.
+            let least = all[0].0 * sixteenths / 8;
+            let worth = pareto_front(all.iter().map(|point| (point.0.max(least), point.1)).collect());
+            prop_assert_eq!(front(&graph, 0, least), worth);
         }
     }
 
     /// The front of a network if as good as nothing is thinned.
-    fn front(graph: &CascaderGraph, outlook: u64) -> Vec<(u64, u64)> {
+    fn front(graph: &CascaderGraph, outlook: u64, least_bytes: u64) -> Vec<(u64, u64)> {
         let fine = Options { resolution: 1 << 20, max_points: 10_000, max_fork: 10_000, outlook, ..Options::default() };
-        let table = enumerate(graph, &fine, Copies::Exposed, u64::MAX, &mut Costs::default(), &mut RowTable::default());
+        let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
+        let table = enumerate(graph, &fine, Copies::Exposed, Bracket { least_bytes, ..Bracket::ALL }, costs, rows);
         table.growing.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
     }
 
@@ -200,7 +206,7 @@ mod tests {
         let considered = |outlook| {
             let options = Options { outlook, ..Options::default() };
             let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
-            enumerate(&graph, &options, Copies::Exposed, u64::MAX, costs, rows).considered
+            enumerate(&graph, &options, Copies::Exposed, Bracket::ALL, costs, rows).considered
         };
         assert!(2 * considered(1) < considered(0));
     }

@@ -43,14 +43,13 @@ pub struct PrefixFronts {
     pub considered: u64,
 }
 
-impl Default for PrefixFronts {
-    fn default() -> PrefixFronts {
-        let nothing = Partial { bytes: 0, cycles: 0, before: None, plan: (PartId(0), 0, 0) };
+impl PrefixFronts {
+    /// The front of no Parts. From there on whatever takes fewer than `least_bytes` is worth no more than these.
+    pub fn new(least_bytes: u64) -> PrefixFronts {
+        let nothing = Partial { bytes: least_bytes, cycles: 0, before: None, plan: (PartId(0), 0, 0) };
         PrefixFronts { fronts: vec![vec![nothing]].into(), considered: 0 }
     }
-}
 
-impl PrefixFronts {
     /// The front of all Parts before one.
     pub fn before(&self, part: PartId) -> &[Partial] {
         &self.fronts[part]

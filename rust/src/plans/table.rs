@@ -34,7 +34,7 @@ impl Point for Candidate {
 }
 
 /// All Plans worth keeping, by (first, last) Part.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PlanTable {
     /// Fronts by last Part, then by number of Parts minus one.
     pub by_last: IdVec<PartId, Vec<Vec<Candidate>>>,
@@ -53,6 +53,19 @@ pub struct PlanTable {
 }
 
 impl PlanTable {
+    /// Without any Plans. Those of fewer than `least_bytes` will be worth no more than if they took these.
+    pub fn new(least_bytes: u64) -> PlanTable {
+        PlanTable {
+            by_last: IdVec::default(),
+            considered: 0,
+            crowded: None,
+            growing: PrefixFronts::new(least_bytes),
+            steady: PrefixFronts::new(least_bytes),
+            nodes: Vec::new(),
+            settled: 0,
+        }
+    }
+
     /// The Plan of a candidate for Parts `first..=last`.
     pub fn plan(&self, first: PartId, last: PartId, candidate: &Candidate) -> Plan {
         let nodes: Vec<&Node> = self.chain(candidate.node).collect();
@@ -143,6 +156,7 @@ pub struct Node {
 #[cfg(test)]
 mod tests {
     use crate::cost::Costs;
+    use crate::plans::bracket::Bracket;
     use crate::plans::enumerate;
     use crate::plans::options::{Copies, Options};
     use crate::plans::rolling_rows::RowTable;
@@ -152,7 +166,7 @@ mod tests {
     fn a_table_keeps_the_nodes_of_its_plans_alone() {
         let graph = mobilenet_v1();
         let (options, costs, rows) = (Options::default(), &mut Costs::default(), &mut RowTable::default());
-        let table = enumerate(&graph, &options, Copies::Exposed, u64::MAX, costs, rows);
+        let table = enumerate(&graph, &options, Copies::Exposed, Bracket::ALL, costs, rows);
         let mut used = vec![false; table.nodes.len()];
         for candidate in table.by_last.iter().flatten().flatten() {
             let mut next = Some(candidate.node);

@@ -81,9 +81,15 @@ pub struct FirstCopyHidden<'a> {
 }
 
 impl<'a> FirstCopyHidden<'a> {
-    /// Combine the Plans of all tables; fronts are thinned by `resolution`.
-    pub fn new(graph: &'a CascaderGraph, tables: &'a [PlanTable], resolution: u64) -> FirstCopyHidden<'a> {
-        let nothing = HiddenPartial { bytes: 0, cycles: 0, before: None, plan: (0, 0, 0) };
+    /// Combine the Plans of all tables. Whatever takes fewer than `least_bytes` is worth no more than these; fronts are
+    /// thinned by `resolution`.
+    pub fn new(
+        graph: &'a CascaderGraph,
+        tables: &'a [PlanTable],
+        least_bytes: u64,
+        resolution: u64,
+    ) -> FirstCopyHidden<'a> {
+        let nothing = HiddenPartial { bytes: least_bytes, cycles: 0, before: None, plan: (0, 0, 0) };
         let mut ahead =
             FirstCopyHidden { graph, tables, fronts: vec![[vec![nothing], vec![], vec![]]].into(), considered: 0 };
         for last in graph.parts.ids() {
@@ -216,6 +222,7 @@ mod tests {
     use crate::cost::Costs;
     use crate::model::graph::Work;
     use crate::model::operation::OperationKind;
+    use crate::plans::bracket::Bracket;
     use crate::plans::enumerate;
     use crate::plans::options::{Copies, Options};
     use crate::plans::rolling_rows::RowTable;
@@ -310,10 +317,10 @@ mod tests {
         for graph in networks() {
             let view = |copies| {
                 let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
-                enumerate(&graph, &options(), copies, u64::MAX, costs, rows)
+                enumerate(&graph, &options(), copies, Bracket::ALL, costs, rows)
             };
             let tables = [Copies::Exposed, Copies::Hidden].map(view);
-            let ahead = FirstCopyHidden::new(&graph, &tables, 0);
+            let ahead = FirstCopyHidden::new(&graph, &tables, 0, 0);
             let all = tails(&graph, &tables, PartId(0));
             let whole = |tail: &Tail| (tail.bytes, tail.cycles + tail.copy.1);
             let front = pareto_front(all.iter().map(whole).collect());
@@ -334,7 +341,7 @@ mod tests {
             let slices = |tail: &&Tail| tail.plans.iter().skip(1).any(|plan| plan.staging[0] == Staging::Sliced);
             sliced += all.iter().filter(slices).filter(|tail| front.contains(&whole(tail))).count();
             mixed += usize::from([0, 1].iter().all(|&view| {
-                let one = FirstCopyHidden::new(&graph, &tables[view..=view], 0);
+                let one = FirstCopyHidden::new(&graph, &tables[view..=view], 0, 0);
                 let ends = one.fronts[PartId::at(graph.parts.len())][NOTHING].iter().map(|end| (end.bytes, end.cycles));
                 ends.collect::<Vec<_>>() != front
             }));

@@ -7,73 +7,33 @@
 //! Owns the search as a whole. Which Proposals are placed is for `placing` to say, and for `within` where a budget is given.
 
 pub mod arena;
+pub mod budgets;
+mod contenders;
 mod directions;
+mod enumerated;
 pub mod error;
 pub mod filling;
 mod first_copy_hidden;
+mod frontier;
+mod leanest;
 pub mod placing;
 mod restaging;
 pub mod within;
 
-use std::sync::Arc;
-
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
-use crate::model::plan::{Plan, Proposal, Staging};
-use crate::model::program::Arrangement;
-#[cfg(test)]
-use crate::plans::options::Copies;
 use crate::plans::options::Options;
-use crate::plans::prefix_fronts::{Partial, PrefixFronts};
-use crate::plans::rolling_rows::RowTable;
-use crate::plans::{enumerate, PlanTable};
 use crate::proposals::arena::Placer;
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::Found;
-use crate::proposals::first_copy_hidden::FirstCopyHidden;
-use crate::proposals::placing::{placed, Chosen};
-use crate::schedule::interleave::interleave;
-use crate::schedule::prefetch::peak_bytes;
-use crate::stripe::Tiling;
-use crate::util::hashing::Table;
+use crate::proposals::leanest::leanest;
+use crate::proposals::placing::placed;
 use crate::util::interrupt;
+
 #[cfg(test)]
-use crate::util::pareto::Point;
-use crate::util::pareto::{is_front, keep_front, Epsilon};
-
-/// What a search found and how much it looked at.
-#[derive(Clone, Debug)]
-pub struct Frontier {
-    /// Pareto-efficient Proposals, ascending in SRAM, so the first is the floor and the last the fastest.
-    pub proposals: Vec<Proposal>,
-    /// Of each of them the program that keeps its promise, and where everything lies.
-    pub arrangements: Vec<Arc<Arrangement>>,
-    /// Open and closed Plans considered.
-    pub plans_considered: u64,
-    /// Partial Proposals considered.
-    pub proposals_considered: u64,
-    /// Bytes of running every Part whole, in order, without cascades; between several pools, most in use at once.
-    pub uncascaded_bytes: u64,
-    /// Modelled cycles of that.
-    pub uncascaded_cycles: u64,
-    /// Programs that were placed.
-    pub placements: u64,
-    /// Why the search looked no further.
-    pub stopped: Stop,
-    /// The coarsest thinning of any front.
-    pub epsilon: Epsilon,
-}
-
-/// Why a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// Every front was kept, as finely as `Options::resolution` asks.
-    Complete,
-    /// Some fronts had more points than `Options::max_points` and `Options::max_fork` allow, and were thinned more.
-    Width,
-    /// More programs were worth placing, or filling, than `Options::max_steps` and `Options::max_fills` allow.
-    Work,
-}
+pub use enumerated::estimated;
+pub use enumerated::{uncascaded, Enumerated, Uncascaded};
+pub use frontier::{Frontier, Stop};
 
 /// Search the whole graph, and once more finely if that was cheap.
 ///
@@ -91,210 +51,44 @@ pub fn search(graph: &CascaderGraph, options: &Options) -> Result<Frontier, Sear
 /// As [`search`].
 pub fn search_placing(graph: &CascaderGraph, options: &Options, place: &mut Placer) -> Result<Frontier, SearchError> {
     let costs = &mut Costs::default();
-    let (enumerated, placements) = interrupt::portion(0, 7, 10, || Enumerated::new(graph, options, costs, place))?;
-    let frontier = interrupt::portion(7, 10, 10, || enumerated.frontier(graph, costs, place))?;
+    let uncascaded = Uncascaded::new(graph, options, costs, place)?;
+    let enumerated = interrupt::portion(0, 7, 10, || Enumerated::new(graph, options, 0, uncascaded, costs));
+    let frontier = interrupt::portion(7, 10, 10, || placed_frontier(&enumerated, graph, costs, place))?;
     interrupt::reach(1, 1);
-    Ok(Frontier { placements: placements + frontier.placements, ..frontier })
+    Ok(Frontier { placements: 1 + frontier.placements, ..frontier })
 }
 
-/// All Plans worth keeping, combined: what is known before anything is placed, whatever is then asked.
-#[derive(Debug)]
-pub struct Enumerated {
-    /// Bytes and cycles of running every Part whole, in order.
-    whole: (u64, u64),
-    /// What each search found, the coarse one first.
-    searches: Vec<Choices>,
-}
-
-/// The Plans that one search combined.
-#[derive(Debug)]
-struct Choices {
-    options: Options,
-    chosen: Vec<Chosen>,
-    plans_considered: u64,
-    proposals_considered: u64,
-    /// The coarsest thinning that was more than the options ask for.
-    crowded: Option<Epsilon>,
-}
-
-impl Enumerated {
-    /// Search the whole graph, and once more finely if that was cheap. Also returns how many programs were placed.
-    ///
-    /// # Errors
-    /// Where a Part fits no block unstriped, or a program has no place.
-    pub fn new(
-        graph: &CascaderGraph,
-        options: &Options,
-        costs: &mut Costs,
-        place: &mut Placer,
-    ) -> Result<(Enumerated, u64), SearchError> {
-        let program = interleave(graph, &uncascaded(graph), costs)?;
-        let placement = place(&program, options.placing.moves)?;
-        let is_one = graph.device.memories().spacious().is_empty();
-        // Between several pools: what one without a limit would take at least.
-        let bytes = if is_one { placement.bytes() } else { peak_bytes(&program) };
-        let whole = (bytes, costs.program(graph, &program, &placement));
-        let rows = &mut RowTable::default();
-        // The finer search, where there is one, takes longer.
-        let coarse = interrupt::portion(0, 1, 3, || Choices::new(graph, options, bytes, costs, rows));
-        let mut searches = vec![coarse];
-        if let Some(finer) = options.refined(searches[0].plans_considered) {
-            let finer = interrupt::portion(1, 3, 3, || Choices::new(graph, &finer, bytes, costs, rows));
-            searches.push(finer);
-        }
-        Ok((Enumerated { whole, searches }, 1))
+/// All Pareto-efficient Proposals that come of what was enumerated.
+///
+/// # Errors
+/// Where a program has no place.
+pub fn placed_frontier(
+    enumerated: &Enumerated,
+    graph: &CascaderGraph,
+    costs: &mut Costs,
+    place: &mut Placer,
+) -> Result<Frontier, SearchError> {
+    let mut placements = 0;
+    let place: &mut Placer = &mut |program, moves| {
+        placements += 1;
+        place(program, moves)
+    };
+    let (mut found, mut stopped): (Vec<Found>, Stop) = (Vec::new(), enumerated.told().stopped);
+    let count = enumerated.searches.len() as u64;
+    for (number, search) in (0..).zip(&enumerated.searches) {
+        let (more, is_cut) = interrupt::portion(number, number + 1, count + 1, || {
+            placed(graph, search.chosen.clone(), &search.options, costs, place)
+        })?;
+        // Of two that are alike the finer search's stays, and why it stopped is what counts.
+        found.splice(0..0, more);
+        stopped = if is_cut { Stop::Work } else { enumerated.told().stopped };
     }
-
-    /// Open and closed Plans considered.
-    pub fn plans_considered(&self) -> u64 {
-        self.searches.iter().map(|search| search.plans_considered).sum()
-    }
-
-    /// What is told of a search beside its Proposals.
-    fn told(&self) -> Frontier {
-        let finest = self.searches.last();
-        let asked = Epsilon::of_resolution(finest.map_or(0, |search| search.options.resolution));
-        let crowded = finest.and_then(|search| search.crowded);
-        Frontier {
-            proposals: Vec::new(),
-            arrangements: Vec::new(),
-            plans_considered: self.plans_considered(),
-            proposals_considered: self.searches.iter().map(|search| search.proposals_considered).sum(),
-            uncascaded_bytes: self.whole.0,
-            uncascaded_cycles: self.whole.1,
-            placements: 0,
-            stopped: if crowded.is_some() { Stop::Width } else { Stop::Complete },
-            epsilon: crowded.map_or(asked, |taken| asked.max(taken)),
-        }
-    }
-
-    /// All Pareto-efficient Proposals that come of it.
-    ///
-    /// # Errors
-    /// Where a program has no place.
-    pub fn frontier(
-        &self,
-        graph: &CascaderGraph,
-        costs: &mut Costs,
-        place: &mut Placer,
-    ) -> Result<Frontier, SearchError> {
-        let mut placements = 0;
-        let place: &mut Placer = &mut |program, moves| {
-            placements += 1;
-            place(program, moves)
-        };
-        let (mut found, mut stopped): (Vec<Found>, Stop) = (Vec::new(), self.told().stopped);
-        let count = self.searches.len() as u64;
-        for (number, search) in (0..).zip(&self.searches) {
-            let (more, is_cut) = interrupt::portion(number, number + 1, count, || {
-                placed(graph, search.chosen.clone(), &search.options, costs, place)
-            })?;
-            // Of two that are alike the finer search's stays, and why it stopped is what counts.
-            found.splice(0..0, more);
-            stopped = if is_cut { Stop::Work } else { self.told().stopped };
-        }
-        Ok(Frontier { placements, stopped, ..self.frontier_of(found) })
-    }
-
-    /// The frontier of these.
-    pub fn frontier_of(&self, mut found: Vec<Found>) -> Frontier {
-        keep_front(&mut found);
-        debug_assert!(is_front(&found), "Proposals that others beat");
-        let (proposals, arrangements) = found.into_iter().map(|found| (found.proposal, found.arrangement)).unzip();
-        Frontier { proposals, arrangements, ..self.told() }
-    }
-}
-
-impl Choices {
-    /// Combine the Plans of one search; cascades of more than `limit_bytes` bytes are of no use.
-    fn new(
-        graph: &CascaderGraph,
-        options: &Options,
-        limit_bytes: u64,
-        costs: &mut Costs,
-        rows: &mut RowTable,
-    ) -> Choices {
-        let mut found = Choices {
-            options: options.clone(),
-            chosen: Vec::new(),
-            plans_considered: 0,
-            proposals_considered: 0,
-            crowded: None,
-        };
-        let mut seen: Table<Vec<Plan>, usize> = Table::default();
-        let mut choose = |plans: Vec<Plan>, limit: Option<u64>| {
-            let index = *seen.entry(plans.clone()).or_insert(found.chosen.len());
-            if index == found.chosen.len() {
-                found.chosen.push(Chosen { plans, limits: Vec::new() });
-            }
-            found.chosen[index].limits.extend(limit);
-        };
-        let mut tables = Vec::new();
-        // Combining the views' Plans comes after them.
-        let steps = options.copies.len() as u64 + 1;
-        for (number, &copies) in (0..).zip(&options.copies) {
-            let table = interrupt::portion(number, number + 1, steps, || {
-                enumerate(graph, options, copies, limit_bytes, costs, rows)
-            });
-            found.plans_considered += table.considered;
-            if let Some(taken) = table.crowded {
-                found.crowded = Some(found.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
-            }
-            for prefixes in [&table.growing, &table.steady] {
-                found.proposals_considered += prefixes.considered;
-                for end in prefixes.whole() {
-                    choose(unwind(&table, prefixes, end), None);
-                }
-            }
-            tables.push(table);
-        }
-        let ahead = FirstCopyHidden::new(graph, &tables, options.hidden_fineness * options.resolution);
-        found.proposals_considered += ahead.considered;
-        ahead.proposals().for_each(|(plans, bytes)| choose(plans, Some(bytes)));
-        found
-    }
-}
-
-/// Every Part whole, constants read in place.
-pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
-    graph
-        .parts
-        .ids()
-        .map(|part| {
-            let stripe = match graph.kernel(part) {
-                Some(_) => graph.tensors[graph.output(part)].plane[0],
-                None => 1,
-            };
-            Plan {
-                first: part,
-                last: part,
-                tiling: Tiling::WHOLE_ROWS,
-                backwards: false,
-                stripes: vec![stripe],
-                staging: vec![Staging::InPlace],
-                copied: Vec::new(),
-            }
-        })
-        .collect()
-}
-
-/// The front of (bytes, cycles) that Plans and their combination promise before there is a program.
-#[cfg(test)]
-pub fn estimated(graph: &CascaderGraph, options: &Options, copies: Copies, costs: &mut Costs) -> Vec<(u64, u64)> {
-    let table = enumerate(graph, options, copies, u64::MAX, costs, &mut RowTable::default());
-    table.growing.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
-}
-
-fn unwind(table: &PlanTable, prefixes: &PrefixFronts, end: &Partial) -> Vec<Plan> {
-    let mut plans = Vec::new();
-    let mut partial = *end;
-    while let Some((first, rank)) = partial.before {
-        let (last, size, index) = partial.plan;
-        plans.push(table.plan(first, last, &table.by_last[last][size as usize][index as usize]));
-        partial = prefixes.before(first)[rank as usize];
-    }
-    plans.reverse();
-    plans
+    let options = &enumerated.searches[0].options;
+    let lean = interrupt::portion(count, count + 1, count + 1, || {
+        leanest(graph, options, enumerated.uncascaded, costs, place)
+    })?;
+    found.extend(lean);
+    Ok(Frontier { placements, stopped, ..enumerated.frontier_of(found) })
 }
 
 #[cfg(test)]
@@ -302,10 +96,18 @@ mod tests {
     use super::*;
     use crate::checker::check;
     use crate::model::operation::OperationKind;
+    use crate::model::plan::{Plan, Proposal};
+    use crate::plans::bracket::Bracket;
     use crate::plans::options::MOVES;
+    use crate::plans::rolling_rows::RowTable;
+    use crate::plans::{enumerate, PlanTable};
+    use crate::proposals::enumerated::unwind;
+    use crate::proposals::first_copy_hidden::FirstCopyHidden;
+    use crate::schedule::interleave::interleave;
     use crate::schedule::prefetch::prefetch;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, Network, INPUT};
     use crate::util::pareto::pareto_front;
+    use crate::util::pareto::Epsilon;
 
     fn frontier(graph: &CascaderGraph) -> Frontier {
         search(graph, &Options::default()).expect("every block fits")
@@ -425,12 +227,15 @@ mod tests {
         let options = Options { refined_up_to: 0, ..Options::default() };
         let mut costs = Costs::default();
         let frontier = search(&graph, &options).expect("blocks fit");
-        let most = frontier.uncascaded_bytes;
+        let bracket = Bracket { most_bytes: frontier.uncascaded_bytes, ..Bracket::ALL };
         let rows = &mut RowTable::default();
-        let tables = options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, most, &mut costs, rows));
+        let tables =
+            options.copies.iter().map(|&copies| enumerate(&graph, &options, copies, bracket, &mut costs, rows));
         let tables: Vec<PlanTable> = tables.collect();
         let mut known: Vec<(Vec<Plan>, u64)> =
-            FirstCopyHidden::new(&graph, &tables, options.hidden_fineness * options.resolution).proposals().collect();
+            FirstCopyHidden::new(&graph, &tables, 0, options.hidden_fineness * options.resolution)
+                .proposals()
+                .collect();
         for table in &tables {
             for prefixes in [&table.growing, &table.steady] {
                 known.extend(prefixes.whole().iter().map(|end| (unwind(table, prefixes, end), 0)));

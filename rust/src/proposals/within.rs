@@ -22,113 +22,20 @@ use std::sync::Arc;
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::memory::ALIGNMENT;
-use crate::model::plan::{Plan, Proposal};
+use crate::model::plan::Proposal;
 use crate::model::program::{Arrangement, Placement, Program};
 use crate::plans::options::{Options, WithinOptions};
 use crate::proposals::arena::Placer;
+use crate::proposals::contenders::{Contender, Contenders};
 use crate::proposals::directions::{alternating, orders};
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::Found;
-use crate::proposals::placing::Chosen;
-use crate::proposals::restaging::restaged;
-use crate::proposals::Enumerated;
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::{prefetch, sketches, Filling, LimitOptions, Sketch};
 use crate::util::hashing::Table;
 use crate::util::interrupt;
 use crate::util::pareto::Point;
-
-/// Plans of the whole network, and what their program takes under each limit for early copies.
-#[derive(Debug)]
-struct Contender {
-    chosen: Chosen,
-    /// Ascending in limits, the first without early copies.
-    sketches: Vec<Sketch>,
-}
-
-impl Contender {
-    fn new(
-        graph: &CascaderGraph,
-        chosen: Chosen,
-        options: &Options,
-        costs: &mut Costs,
-    ) -> Result<Contender, SearchError> {
-        interrupt::ask();
-        let program = interleave(graph, &chosen.plans, costs)?;
-        let sketches = sketches(&program, &chosen.limits, &options.limits);
-        Ok(Contender { chosen, sketches })
-    }
-
-    /// Most bytes in use at once without early copies: no placement takes fewer.
-    fn live_bytes(&self) -> u64 {
-        self.sketches[0].peak_bytes
-    }
-
-    /// Fewer cycles are not expected within so many bytes: more room makes none slower.
-    fn least_cycles(&self, bytes: u64) -> u64 {
-        let within = self.sketches.partition_point(|sketch| sketch.peak_bytes <= bytes);
-        self.sketches[within.min(self.sketches.len() - 1)].cycles
-    }
-}
-
-/// All contenders of a network, whatever the budget.
-#[derive(Debug)]
-pub struct Contenders {
-    all: Vec<Contender>,
-    options: Options,
-}
-
-impl Contenders {
-    /// What was enumerated, and of each search the fastest with its constants read otherwise.
-    ///
-    /// # Errors
-    /// Those of interleaving the Plans.
-    pub fn new(
-        graph: &CascaderGraph,
-        enumerated: &Enumerated,
-        options: &Options,
-        costs: &mut Costs,
-    ) -> Result<Contenders, SearchError> {
-        let mut all: Vec<Contender> = Vec::new();
-        let mut numbers: Table<Vec<Plan>, usize> = Table::default();
-        for search in &enumerated.searches {
-            let mut fastest: Option<(u64, usize)> = None;
-            for chosen in &search.chosen {
-                let number = match numbers.get(&chosen.plans) {
-                    Some(&number) => number,
-                    None => {
-                        numbers.insert(chosen.plans.clone(), all.len());
-                        all.push(Contender::new(graph, chosen.clone(), options, costs)?);
-                        all.len() - 1
-                    }
-                };
-                let cycles = all[number].sketches.iter().map(|sketch| sketch.cycles).min().unwrap_or(u64::MAX);
-                if fastest.is_none_or(|(known, _)| cycles < known) {
-                    fastest = Some((cycles, number));
-                }
-            }
-            let Some((_, number)) = fastest else { continue };
-            let plans = restaged(graph, &all[number].chosen.plans, &options.restaging, costs)?;
-            if !numbers.contains_key(&plans) {
-                numbers.insert(plans.clone(), all.len());
-                all.push(Contender::new(graph, Chosen { plans, limits: Vec::new() }, options, costs)?);
-            }
-        }
-        Ok(Contenders { all, options: options.clone() })
-    }
-
-    /// What no Proposal goes below: the fewest bytes that any has in use at once.
-    pub fn least_live_bytes(&self) -> u64 {
-        self.all.iter().map(Contender::live_bytes).min().unwrap_or(0)
-    }
-
-    /// Bytes beyond which more are of no use: whatever is ever in use at once, and as much again for holes.
-    fn most_bytes(&self) -> u64 {
-        let most = self.all.iter().flat_map(|contender| &contender.sketches).map(|sketch| sketch.peak_bytes).max();
-        2 * most.unwrap_or(0)
-    }
-}
 
 /// A placed contender.
 struct Ground {
@@ -141,8 +48,6 @@ struct Ground {
 /// What questions share beside the contenders.
 #[derive(Default)]
 pub struct Placements {
-    /// Of stripes and commands.
-    pub costs: Costs,
     /// Contenders placed without early copies, by number.
     grounds: Table<usize, Arc<Vec<Ground>>>,
     floor: Option<Found>,
@@ -153,10 +58,13 @@ struct Question<'a, 'p> {
     graph: &'a CascaderGraph,
     options: &'a Options,
     bytes: u64,
+    costs: &'a mut Costs,
     place: &'a mut Placer<'p>,
     best: Option<Found>,
     /// Cycles and the estimate of them, of copies issued early, where these were the fewest for such an estimate.
     most_mended: (u64, u64),
+    /// Contenders of which something was placed.
+    visited: usize,
     /// Placements with early copies since the answer became better.
     idle: usize,
 }
@@ -170,6 +78,7 @@ impl Placements {
         &mut self,
         graph: &CascaderGraph,
         contenders: &Contenders,
+        costs: &mut Costs,
         place: &mut Placer,
     ) -> Result<Option<Found>, SearchError> {
         if self.floor.is_some() {
@@ -179,8 +88,7 @@ impl Placements {
         let mut leanest: Vec<(usize, &Contender)> = contenders.all.iter().enumerate().collect();
         leanest.sort_by_key(|(_, contender)| (contender.live_bytes(), contender.sketches[0].cycles));
         let mut best: Option<(u64, u64, Proposal, Placement)> = None;
-        let mut question =
-            Question { graph, options, bytes: u64::MAX, place, best: None, most_mended: (1, 1), idle: 0 };
+        let mut question = Question::new(graph, options, u64::MAX, costs, place);
         for (number, contender) in leanest.into_iter().take(options.within.visits) {
             if best.as_ref().is_some_and(|(bytes, ..)| *bytes <= contender.live_bytes()) {
                 break;
@@ -193,7 +101,7 @@ impl Placements {
             }
         }
         let Some((_, _, proposal, placement)) = best else { return Ok(None) };
-        let best = Some(found(&proposal, interleave(graph, &proposal.plans, &mut self.costs)?, &placement));
+        let best = Some(found(&proposal, interleave(graph, &proposal.plans, question.costs)?, &placement));
         self.floor = best;
         Ok(self.floor.clone())
     }
@@ -207,9 +115,10 @@ impl Placements {
         graph: &CascaderGraph,
         contenders: &Contenders,
         bytes: u64,
+        costs: &mut Costs,
         place: &mut Placer,
     ) -> Result<Option<Found>, SearchError> {
-        let floor = self.floor(graph, contenders, place)?.filter(|floor| floor.memory_bytes() <= bytes);
+        let floor = self.floor(graph, contenders, costs, place)?.filter(|floor| floor.memory_bytes() <= bytes);
         let Some(floor) = floor else { return Ok(None) };
         // No buffer ends elsewhere.
         let (options, bytes) = (&contenders.options, bytes.min(contenders.most_bytes()) / ALIGNMENT * ALIGNMENT);
@@ -219,7 +128,7 @@ impl Placements {
             .map(|(number, contender)| (contender.least_cycles(bytes), number))
             .collect();
         waiting.sort_unstable();
-        let mut question = Question { graph, options, bytes, place, best: None, most_mended: (1, 1), idle: 0 };
+        let mut question = Question::new(graph, options, bytes, costs, place);
         for (least, number) in waiting.into_iter().take(options.within.visits) {
             interrupt::ask();
             if !question.is_hopeful(least) {
@@ -234,7 +143,7 @@ impl Placements {
     /// Let a contender improve the answer, if it can.
     fn visit(&mut self, question: &mut Question, number: usize, contender: &Contender) -> Result<(), SearchError> {
         let (graph, bytes) = (question.graph, question.bytes);
-        let program = interleave(graph, &contender.chosen.plans, &mut self.costs)?;
+        let program = interleave(graph, &contender.chosen.plans, question.costs)?;
         let WithinOptions { lower, tries, .. } = question.options.within;
         let moves = question.options.placing.moves;
         let below = (0..=lower).map(|part| bytes.saturating_sub(bytes / 16 * part));
@@ -246,6 +155,7 @@ impl Placements {
         if !question.is_hopeful(fewest) {
             return Ok(());
         }
+        question.visited += 1;
         let grounds = self.grounds(question, number, contender)?;
         let plans = alternating(graph, &contender.chosen.plans);
         // Plans that do not turn have one program for all that follows.
@@ -254,9 +164,9 @@ impl Placements {
             let program = match &turned {
                 Some(turned) if ground.proposal.plans == plans => turned.clone(),
                 _ if ground.proposal.plans == contender.chosen.plans => program.clone(),
-                _ => interleave(graph, &ground.proposal.plans, &mut self.costs)?,
+                _ => interleave(graph, &ground.proposal.plans, question.costs)?,
             };
-            question.fill(ground, &program, &mut self.costs);
+            question.fill(ground, &program);
             if ground.proposal.plans == plans {
                 turned.get_or_insert_with(|| program.clone());
             }
@@ -267,7 +177,7 @@ impl Placements {
         }
         let program = match turned {
             Some(program) => program,
-            None => interleave(graph, &plans, &mut self.costs)?,
+            None => interleave(graph, &plans, question.costs)?,
         };
         // A limit is worth trying if the placement is not larger than it by more than the one before was.
         let (mut most, mut tried) = (bytes, 0);
@@ -289,12 +199,12 @@ impl Placements {
                 most = (u128::from(prefetch_bytes) * u128::from(bytes) / u128::from(placement.bytes())) as u64;
                 continue;
             }
-            let (cycles, sram_bytes) = (self.costs.program(graph, &early, &placement), placement.bytes());
+            let (cycles, sram_bytes) = (question.costs.program(graph, &early, &placement), placement.bytes());
             let plans = plans.clone();
             let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, moves, sram_bytes, cycles };
             let ground = Ground { proposal, placement, sketched };
             question.offer(found(&ground.proposal, early, &ground.placement), sketched);
-            question.fill(&ground, &program, &mut self.costs);
+            question.fill(&ground, &program);
             break;
         }
         Ok(())
@@ -314,9 +224,10 @@ impl Placements {
         let mut grounds = Vec::new();
         for plans in orders(question.graph, &contender.chosen.plans, 0) {
             interrupt::ask();
-            let program = interleave(question.graph, &plans, &mut self.costs)?;
+            let program = interleave(question.graph, &plans, question.costs)?;
             let placement = (question.place)(&program, moves)?;
-            let (cycles, sram_bytes) = (self.costs.program(question.graph, &program, &placement), placement.bytes());
+            let (cycles, sram_bytes) =
+                (question.costs.program(question.graph, &program, &placement), placement.bytes());
             let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, moves, sram_bytes, cycles };
             grounds.push(Ground { proposal, placement, sketched: total_cycles(&program) });
             if sram_bytes <= live + live / question.options.placing.drift {
@@ -329,13 +240,29 @@ impl Placements {
     }
 }
 
-impl Question<'_, '_> {
-    /// Whether a program that is estimated to take `sketched` cycles may be faster than the answer.
+impl<'a, 'p> Question<'a, 'p> {
+    fn new(
+        graph: &'a CascaderGraph,
+        options: &'a Options,
+        bytes: u64,
+        costs: &'a mut Costs,
+        place: &'a mut Placer<'p>,
+    ) -> Question<'a, 'p> {
+        Question { graph, options, bytes, costs, place, best: None, most_mended: (1, 1), visited: 0, idle: 0 }
+    }
+
+    /// Whether a program that is estimated to take `sketched` cycles may be faster than the answer. How wrong estimates are
+    /// is believed when several contenders have said so: that of one may be wrong in its own way.
     fn is_hopeful(&self, sketched: u64) -> bool {
         let Some(best) = &self.best else { return true };
-        let (margin, (cycles, known)) = (u128::from(self.options.within.margin), self.most_mended);
-        u128::from(sketched) * u128::from(cycles) * (margin - 1) / margin
-            < u128::from(best.cycles()) * u128::from(known)
+        let WithinOptions { margin, believed, .. } = self.options.within;
+        let (mut cycles, known) = self.most_mended;
+        if self.visited < believed {
+            cycles = cycles.min(known);
+        }
+        let margin = u128::from(margin);
+        let (cycles, known) = (u128::from(cycles), u128::from(known));
+        u128::from(sketched) * cycles * (margin - 1) / margin < u128::from(best.cycles()) * known
     }
 
     /// Take what was placed and estimated so for the answer, if it is.
@@ -355,7 +282,7 @@ impl Question<'_, '_> {
     }
 
     /// Issue the copies of a placed program into holes of the budget.
-    fn fill(&mut self, ground: &Ground, program: &Program, costs: &mut Costs) {
+    fn fill(&mut self, ground: &Ground, program: &Program) {
         let Ground { proposal, placement, sketched: before } = ground;
         if proposal.sram_bytes > self.bytes {
             return;
@@ -370,7 +297,7 @@ impl Question<'_, '_> {
         }
         let mut program = program.clone();
         let placement = filled.apply(self.graph, &mut program);
-        let cycles = costs.program(self.graph, &program, &placement);
+        let cycles = self.costs.program(self.graph, &program, &placement);
         let (fill_bytes, sram_bytes) = (self.bytes, placement.bytes());
         let proposal = Proposal { fill_bytes, sram_bytes, cycles, ..proposal.clone() };
         self.offer(found(&proposal, program, &placement), sketched);
@@ -387,7 +314,7 @@ mod tests {
     use super::*;
     use crate::checker::check;
     use crate::proposals::arena::{is_right, placer};
-    use crate::proposals::search;
+    use crate::proposals::{search, Enumerated, Uncascaded};
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised};
     use crate::testing::schedules::arbitrary_network;
     use proptest::prelude::*;
@@ -397,27 +324,28 @@ mod tests {
         graph: &'a CascaderGraph,
         contenders: Contenders,
         placements: Placements,
+        costs: Costs,
         whole: Vec<Proposal>,
     }
 
     impl Asked<'_> {
         fn of(graph: &CascaderGraph) -> Asked<'_> {
-            let (options, mut placements) = (Options::default(), Placements::default());
-            let enumerated = Enumerated::new(graph, &options, &mut placements.costs, &mut placer(graph));
-            let (enumerated, _) = enumerated.expect("blocks fit");
-            let contenders = Contenders::new(graph, &enumerated, &options, &mut placements.costs).expect("blocks fit");
+            let (options, mut costs) = (Options::default(), Costs::default());
+            let uncascaded = Uncascaded::new(graph, &options, &mut costs, &mut placer(graph)).expect("blocks fit");
+            let enumerated = Enumerated::new(graph, &options, 0, uncascaded, &mut costs);
+            let contenders = Contenders::new(graph, &enumerated, &options, &mut costs).expect("blocks fit");
             let whole = search(graph, &options).expect("blocks fit").proposals;
-            Asked { graph, contenders, placements, whole }
+            Asked { graph, contenders, placements: Placements::default(), costs, whole }
         }
 
         fn fastest(&mut self, bytes: u64) -> Option<Found> {
-            let Asked { graph, contenders, placements, .. } = self;
-            placements.fastest(graph, contenders, bytes, &mut placer(graph)).expect("blocks fit")
+            let Asked { graph, contenders, placements, costs, .. } = self;
+            placements.fastest(graph, contenders, bytes, costs, &mut placer(graph)).expect("blocks fit")
         }
 
         fn floor(&mut self) -> u64 {
-            let Asked { graph, contenders, placements, .. } = self;
-            let floor = placements.floor(graph, contenders, &mut placer(graph)).expect("blocks fit");
+            let Asked { graph, contenders, placements, costs, .. } = self;
+            let floor = placements.floor(graph, contenders, costs, &mut placer(graph)).expect("blocks fit");
             floor.expect("there is always a schedule").memory_bytes()
         }
 
@@ -499,8 +427,8 @@ mod tests {
                 count += 1;
                 placer(program, moves)
             };
-            let Asked { contenders, placements, .. } = &mut asked;
-            placements.fastest(&graph, contenders, bytes, counting).expect("blocks fit");
+            let Asked { contenders, placements, costs, .. } = &mut asked;
+            placements.fastest(&graph, contenders, bytes, costs, counting).expect("blocks fit");
             count
         };
         let (first, second) = (count(300_000), count(300_000));

@@ -14,6 +14,7 @@ use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::{OperationKind, Source, Upscale};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Moved, Program, Step};
+use crate::plans::bracket::Bracket;
 use crate::plans::enumerate;
 use crate::plans::options::{Copies, Options};
 use crate::plans::rolling_rows::RowTable;
@@ -342,7 +343,7 @@ proptest! {
         let graph = joined([size.0, size.1], axis, kernels, in_turn);
         let options = Options { tiles: vec![2, 3], ..options(&graph) };
         let mut costs = Costs::default();
-        let table = enumerate(&graph, &options, Copies::Exposed, u64::MAX, &mut costs, &mut RowTable::default());
+        let table = enumerate(&graph, &options, Copies::Exposed, Bracket::ALL, &mut costs, &mut RowTable::default());
         let mut bands = 0;
         for last in graph.parts.ids() {
             for (size, candidates) in table.by_last[last].iter().enumerate() {

@@ -135,8 +135,8 @@ mod tests {
     use crate::plans::options::Options;
     use crate::plans::options::MOVES;
     use crate::proposals::arena::placer;
-    use crate::proposals::within::{Contenders, Placements};
-    use crate::proposals::{search, uncascaded, Enumerated};
+    use crate::proposals::budgets::Budgets;
+    use crate::proposals::{search, uncascaded};
     use crate::testing::networks::mobilenet_v1;
     use crate::usmp::{self, Algorithm, Buffer, Lifetime, Params, Pool, Problem};
 
@@ -169,14 +169,10 @@ mod tests {
         let graph = mobilenet_v1();
         let considered = search(&graph, &Options::default()).expect("blocks fit").plans_considered;
         stops_anywhere(considered / 1000, || search(&graph, &Options::default()).is_ok());
-        let options = Options::default();
-        let place = &mut placer(&graph);
-        let (enumerated, _) = Enumerated::new(&graph, &options, &mut Costs::default(), place).expect("blocks fit");
-        let contenders = || Contenders::new(&graph, &enumerated, &options, &mut Costs::default()).expect("blocks fit");
-        stops_anywhere(10, contenders);
-        let contenders = contenders();
-        let fastest = || Placements::default().fastest(&graph, &contenders, 300_000, &mut placer(&graph)).is_ok();
-        stops_anywhere(10, fastest);
+        let whole = Arc::new(graph.clone());
+        let within = |bytes| Budgets::new(Arc::clone(&whole), Options::default()).within(bytes).is_ok();
+        stops_anywhere(considered / 1000, || within(300_000));
+        stops_anywhere(10, || within(1 << 30));
         let program = crate::schedule::interleave::interleave(&graph, &uncascaded(&graph), &mut Costs::default());
         let program = program.expect("blocks fit");
         stops_anywhere(program.steps.len() as u64, || crate::checker::check(&graph, &program).is_ok());

@@ -3,24 +3,21 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use super::arrangement::{Decisions, PyArrangement};
 use super::error::{self, known};
 use super::graph::CascaderGraph;
 use super::plan::{PlanSpec, PyPlan};
-use crate::cost::Costs;
 use crate::model::graph;
 use crate::model::plan::Proposal;
 use crate::model::program::Arrangement;
 use crate::plans::options::{Options, MOST_TUNED, MOVES, TUNED};
-use crate::proposals::arena::{placer, Placer};
-use crate::proposals::error::SearchError;
-use crate::proposals::within::{Contenders, Placements};
-use crate::proposals::{search, Enumerated, Frontier, Stop};
+use crate::proposals::budgets::Budgets;
+use crate::proposals::{search, Frontier, Stop};
 use crate::python::interruptible;
 use crate::python::pickling::class;
-use crate::util::pareto::{Epsilon, Point};
+use crate::util::pareto::Epsilon;
 
 /// What a Proposal is made of again: bytes, cycles, the two limits of early copies, Plans.
 type ProposalFields = (u64, u64, u64, u64, u32, Vec<PyPlan>);
@@ -246,108 +243,39 @@ fn frontier_of(py: Python<'_>, graph: &Arc<graph::CascaderGraph>, mut frontier: 
     Ok(PyFrontier { frontier, proposals })
 }
 
-/// A search that budgets are asked of: Plans are enumerated once, when it is made, and kept.
+/// What budgets are asked of: searches are made when they are first wanted, and kept.
 #[pyclass(frozen, module = "ethoscade._core")]
 struct BudgetSearch {
     graph: Arc<graph::CascaderGraph>,
-    options: Options,
-    enumerated: Enumerated,
-    contenders: OnceLock<Contenders>,
-    placements: Mutex<Placements>,
+    budgets: Budgets,
 }
 
 #[pymethods]
 impl BudgetSearch {
     #[new]
-    #[pyo3(signature = (graph, *, resolution=None, tuning=Vec::new(), tick=None))]
-    fn new(
-        py: Python<'_>,
-        graph: &CascaderGraph,
-        resolution: Option<u64>,
-        tuning: Vec<(String, u64)>,
-        tick: Option<Py<PyAny>>,
-    ) -> PyResult<BudgetSearch> {
+    #[pyo3(signature = (graph, *, resolution=None, tuning=Vec::new()))]
+    fn new(graph: &CascaderGraph, resolution: Option<u64>, tuning: Vec<(String, u64)>) -> PyResult<BudgetSearch> {
         let options = options_of(None, resolution, &tuning)?;
         let graph = Arc::clone(&graph.graph);
-        let (enumerated, placements) = interruptible::run(py, tick.as_ref(), || {
-            let mut placements = Placements::default();
-            let place = &mut placer(&graph);
-            Enumerated::new(&graph, &options, &mut placements.costs, place).map(|enumerated| (enumerated.0, placements))
-        })??;
-        let (contenders, placements) = (OnceLock::new(), Mutex::new(placements));
-        Ok(BudgetSearch { graph, options, enumerated, contenders, placements })
+        Ok(BudgetSearch { budgets: Budgets::new(Arc::clone(&graph), options), graph })
     }
     /// Whether `budget_bytes` are enough; None where only the whole frontier can tell.
     #[pyo3(signature = (budget_bytes, tick=None))]
     fn fits(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<bool>> {
-        if self.is_cheap() {
-            return Ok(None);
-        }
-        self.ask(py, tick, |placements, place| {
-            let contenders = self.contenders(&mut placements.costs)?;
-            if budget_bytes < contenders.least_live_bytes() {
-                return Ok(Some(false));
-            }
-            let floor = placements.floor(&self.graph, contenders, place)?;
-            Ok(floor.filter(|floor| floor.memory_bytes() <= budget_bytes).map(|_| true))
-        })
+        Ok(interruptible::run(py, tick.as_ref(), || self.budgets.fits(budget_bytes))??)
     }
     /// The fastest Proposal found within `budget_bytes`, and the leanest, as a frontier; None where only the whole one can
     /// tell whether there is any.
     #[pyo3(signature = (budget_bytes, tick=None))]
     fn within(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<PyFrontier>> {
-        if self.is_cheap() {
-            return Ok(None);
-        }
-        let found = self.ask(py, tick, |placements, place| {
-            let contenders = self.contenders(&mut placements.costs)?;
-            let fastest = placements.fastest(&self.graph, contenders, budget_bytes, place)?;
-            let floor = placements.floor(&self.graph, contenders, place)?;
-            Ok(fastest.map(|fastest| self.enumerated.frontier_of(floor.into_iter().chain([fastest]).collect())))
-        })?;
+        let found = interruptible::run(py, tick.as_ref(), || self.budgets.within(budget_bytes))??;
         found.map(|frontier| frontier_of(py, &self.graph, frontier)).transpose()
     }
     /// Every Pareto-efficient Proposal.
     #[pyo3(signature = (tick=None))]
     fn frontier(&self, py: Python<'_>, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
-        let whole = |placements: &mut Placements, place: &mut Placer| {
-            self.enumerated.frontier(&self.graph, &mut placements.costs, place)
-        };
-        let frontier = self.ask(py, tick, whole)?;
+        let frontier = interruptible::run(py, tick.as_ref(), || self.budgets.frontier())??;
         frontier_of(py, &self.graph, frontier)
-    }
-}
-
-impl BudgetSearch {
-    /// Whether the whole frontier takes hardly longer than an answer.
-    fn is_cheap(&self) -> bool {
-        self.enumerated.plans_considered() <= self.options.within.whole_up_to
-    }
-
-    /// Ask something of what is kept. If that is stopped, placements begin anew.
-    fn ask<T: Send>(
-        &self,
-        py: Python<'_>,
-        tick: Option<Py<PyAny>>,
-        question: impl FnOnce(&mut Placements, &mut Placer) -> Result<T, SearchError> + Send,
-    ) -> PyResult<T> {
-        let held = || self.placements.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taken out meanwhile: who else asks at the same time begins with none, and gets the same answer.
-        let mut placements = std::mem::take(&mut *held());
-        let (answer, placements) = interruptible::run(py, tick.as_ref(), || {
-            let place = &mut placer(&self.graph);
-            question(&mut placements, place).map(|answer| (answer, placements))
-        })??;
-        *held() = placements;
-        Ok(answer)
-    }
-
-    fn contenders(&self, costs: &mut Costs) -> Result<&Contenders, SearchError> {
-        if let Some(known) = self.contenders.get() {
-            return Ok(known);
-        }
-        let found = Contenders::new(&self.graph, &self.enumerated, &self.options, costs)?;
-        Ok(self.contenders.get_or_init(|| found))
     }
 }
 

@@ -1,0 +1,43 @@
+//! What a search found, and how much it looked at.
+//!
+//! Owns these words. How it is found is the other files' to say.
+
+use std::sync::Arc;
+
+use crate::model::plan::Proposal;
+use crate::model::program::Arrangement;
+use crate::util::pareto::Epsilon;
+
+/// What a search found and how much it looked at.
+#[derive(Clone, Debug)]
+pub struct Frontier {
+    /// Pareto-efficient Proposals, ascending in SRAM, so the first is the floor and the last the fastest.
+    pub proposals: Vec<Proposal>,
+    /// Of each of them the program that keeps its promise, and where everything lies.
+    pub arrangements: Vec<Arc<Arrangement>>,
+    /// Open and closed Plans considered.
+    pub plans_considered: u64,
+    /// Partial Proposals considered.
+    pub proposals_considered: u64,
+    /// Bytes of running every Part whole, in order, without cascades; between several pools, most in use at once.
+    pub uncascaded_bytes: u64,
+    /// Modelled cycles of that.
+    pub uncascaded_cycles: u64,
+    /// Programs that were placed.
+    pub placements: u64,
+    /// Why the search looked no further.
+    pub stopped: Stop,
+    /// The coarsest thinning of any front.
+    pub epsilon: Epsilon,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Every front was kept, as finely as `Options::resolution` asks.
+    Complete,
+    /// Some fronts had more points than `Options::max_points` and `Options::max_fork` allow, and were thinned more.
+    Width,
+    /// More programs were worth placing, or filling, than `Options::max_steps` and `Options::max_fills` allow.
+    Work,
+}
