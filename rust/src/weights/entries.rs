@@ -110,14 +110,21 @@ impl Entries {
 
     /// How much more all quotients with a divisor are than they would be with `others` for indices.
     pub fn quotients(&self, divisor: u32, others: &Numbers) -> i64 {
+        self.sum(|vector| (eight(&INDICES, vector) >> divisor) - (others[vector] >> divisor))
+    }
+
+    /// All quotients of these indices with a divisor.
+    pub fn quotients_of(&self, divisor: u32, indices: &Numbers) -> i64 {
+        self.sum(|vector| indices[vector] >> divisor)
+    }
+
+    /// The sum of what entries have as often as they count, eight at a time.
+    #[inline(always)]
+    fn sum(&self, of: impl Fn(usize) -> i16x8) -> i64 {
         let vectors = self.len.div_ceil(TOGETHER);
         let sum = |digits: &[i16; MOST_ENTRIES]| {
-            let mut sum = i32x4::ZERO;
-            for (vector, &others) in others.iter().enumerate().take(vectors) {
-                let more = (eight(&INDICES, vector) >> divisor) - (others >> divisor);
-                sum += more.dot(eight(digits, vector));
-            }
-            i64::from(sum.reduce_add())
+            let add = |sum: i32x4, vector: usize| sum + of(vector).dot(eight(digits, vector));
+            i64::from((0..vectors).fold(i32x4::ZERO, add).reduce_add())
         };
         self.digits[..self.used].iter().rev().fold(0, |all, digits| (all << DIGIT) + sum(digits))
     }
@@ -157,7 +164,9 @@ mod tests {
                 count as i64 * ((index >> divisor) as i64 - (behind >> divisor) as i64)
             };
             let sum: i64 = wanted.iter().enumerate().map(more).sum();
-            prop_assert_eq!(found.quotients(divisor, &found.behind(size, offset)), sum);
+            let behind = found.behind(size, offset);
+            prop_assert_eq!(found.quotients(divisor, &behind), sum);
+            prop_assert_eq!(found.quotients(divisor, &NOWHERE) - found.quotients_of(divisor, &behind), sum);
         }
     }
 }

@@ -23,6 +23,9 @@ const SHORT: Range<usize> = 2048..4096;
 const WORTH: u64 = 64;
 const SURE: u64 = 8;
 
+/// What a window costs that a palette cannot code.
+const NEVER: u64 = u64::MAX / 1024;
+
 /// Whether sections are worth looking for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Likely {
@@ -47,16 +50,23 @@ fn are_likely_of((window, most): (usize, usize), symbols: &[u16], candidates: &[
     let count = most.min(windows / SAMPLED);
     let first = |number: usize| number * windows / count * window;
     let sums: Vec<Sums> = (0..count).map(|number| Sums::of(Counts::new(&symbols[first(number)..][..window]))).collect();
-    let shared = |sums: &Sums| candidates.iter().filter_map(|candidate| sums.bits_of(&candidate.palette)).min();
-    let others: u64 = sums.iter().filter_map(shared).sum();
-    let spares = |own: u64, part: u64| own + own / part < others;
     let least = |sums: &Sums| sums.kinds().iter().filter_map(|&zero_runs| sums.least(zero_runs)).min();
-    if !spares(sums.iter().filter_map(least).sum(), WORTH) {
-        return Likely::No;
+    let least: u64 = sums.iter().filter_map(least).sum();
+    let spares = |own: u64, others: u64, part: u64| own + own / part < others;
+    let mut shared = vec![NEVER; count];
+    // Palettes one by one: often the first is so good that no window can do better.
+    for Candidate { palette, .. } in candidates {
+        for (shared, sums) in shared.iter_mut().zip(&sums) {
+            *shared = sums.bits_of(palette).map_or(*shared, |bits| bits.min(*shared));
+        }
+        if !spares(least, shared.iter().sum(), WORTH) {
+            return Likely::No;
+        }
     }
+    let others = shared.iter().sum();
     let own = sums.iter().filter_map(|sums| sums.best_below(u64::MAX)).map(|(bits, _)| bits).sum();
-    match spares(own, WORTH) {
-        true if spares(own, SURE) => Likely::Surely,
+    match spares(own, others, WORTH) {
+        true if spares(own, others, SURE) => Likely::Surely,
         true => Likely::Perhaps,
         false => Likely::No,
     }

@@ -20,7 +20,7 @@ const FEW_ZEROS: u64 = 10;
 pub struct Sums {
     counts: Counts,
     /// How many weights have a code so large or larger, of codes from 1 on.
-    from: Vec<u64>,
+    from: OnceCell<Vec<u64>>,
     /// By divisor, the sum of `from` at a code and at each multiple of the divisor behind it.
     steps: [OnceCell<Vec<u64>>; DIVISORS as usize],
     /// The divisor that was best for the palette before: the next one's is often the same.
@@ -62,13 +62,20 @@ impl Sketch<'_> {
 impl Sums {
     /// Of these counts.
     pub fn of(counts: Counts) -> Sums {
-        let end = counts.codes(true).ends().map_or(0, |[_, highest]| usize::from(highest)) + 1;
-        // Codes are asked for up to a divisor beyond the largest offset.
-        let mut from = vec![0; end.max(MOST_ENTRIES) + (1 << DIVISORS)];
-        for code in (1..end).rev() {
-            from[code] = from[code + 1] + counts.count(code as u16);
-        }
-        Sums { counts, from, steps: Default::default(), near: Cell::new(DIVISORS / 2), ranked: Default::default() }
+        let (from, steps, ranked) = (OnceCell::new(), Default::default(), Default::default());
+        Sums { counts, from, steps, near: Cell::new(DIVISORS / 2), ranked }
+    }
+
+    fn from(&self) -> &[u64] {
+        self.from.get_or_init(|| {
+            let end = self.counts.codes(true).ends().map_or(0, |[_, highest]| usize::from(highest)) + 1;
+            // Codes are asked for up to a divisor beyond the largest offset.
+            let mut from = vec![0; end.max(MOST_ENTRIES) + (1 << DIVISORS)];
+            for code in (1..end).rev() {
+                from[code] = from[code + 1] + self.counts.count(code as u16);
+            }
+            from
+        })
     }
 
     /// What is summed.
@@ -78,7 +85,7 @@ impl Sums {
 
     fn steps(&self, divisor: u32) -> &[u64] {
         self.steps[divisor as usize].get_or_init(|| {
-            let (mut sums, step) = (self.from.clone(), 1 << divisor);
+            let (mut sums, step) = (self.from().to_vec(), 1 << divisor);
             // Row by row, the last codes without one behind them.
             let mut rows = sums.chunks_mut(step).rev();
             let mut behind = rows.next().unwrap_or_default();
@@ -147,13 +154,26 @@ impl Sums {
     /// The sum of all weights' quotients by a divisor.
     fn quotients<'a>(&'a self, sketch: &Sketch<'a>) -> impl Fn(u32) -> u64 + 'a {
         let &Sketch { entries, size, offset, highest, zero_runs, .. } = sketch;
-        let all = if offset == 0 { self.counts.weights(zero_runs) } else { self.from[usize::from(offset)] };
-        // What stands behind the entries is summed with all codes: an entry's share of that is taken back.
-        let behind = if highest.is_some() { entries.behind(size, offset) } else { NOWHERE };
+        let none = highest.is_none();
+        let behind = if none { NOWHERE } else { entries.behind(size, offset) };
+        // Where codes are few they are summed one by one, where they are many by sums of them.
+        let ranked = (!none && self.counts.codes(zero_runs).count() <= MOST_ENTRIES).then(|| self.ranked(zero_runs));
+        let few = ranked.map(|Ranked { entries, .. }| (entries, entries.behind(size, offset)));
+        let all = match offset {
+            _ if none || few.is_some() => 0,
+            0 => self.counts.weights(zero_runs),
+            _ => self.from()[usize::from(offset)],
+        };
         move |divisor| {
-            let begin = usize::from(offset) + (1 << divisor) - size % (1 << divisor);
-            let others = || (size >> divisor) as u64 * all + self.steps(divisor)[begin];
-            let others = if highest.is_some() { others() } else { 0 };
+            // What stands behind the entries is summed with all codes: an entry's share of that is taken back.
+            let others = match &few {
+                _ if none => 0,
+                Some((codes, behind)) => codes.quotients_of(divisor, behind) as u64,
+                None => {
+                    let begin = usize::from(offset) + (1 << divisor) - size % (1 << divisor);
+                    (size >> divisor) as u64 * all + self.steps(divisor)[begin]
+                }
+            };
             others.wrapping_add_signed(entries.quotients(divisor, &behind))
         }
     }
@@ -166,8 +186,8 @@ impl Sums {
             return entered;
         }
         let end = usize::from(offset) + number - size;
-        let all = if offset == 0 { self.counts.weights(zero_runs) } else { self.from[usize::from(offset)] };
-        let others = all - self.from.get(end).copied().unwrap_or(0);
+        let all = if offset == 0 { self.counts.weights(zero_runs) } else { self.from()[usize::from(offset)] };
+        let others = all - self.from().get(end).copied().unwrap_or(0);
         let entries = entries.iter().filter(|&(code, _)| (usize::from(offset)..end).contains(&usize::from(code)));
         entered + others - entries.map(|(_, count)| count).sum::<u64>()
     }
