@@ -1,22 +1,20 @@
 //! A stream as cells of a few symbols, put so that all codings of a cell are quickly charged for. Owns that form; what a
 //! symbol costs is `coding`'s.
 
-use super::coding::{run_bits, CELL};
+use super::coding::{run_bits, TOGETHER};
 use super::counts::Counts;
 use super::format::{SYMBOLS, ZERO_DIVISORS};
 use super::order::CODES;
 
 /// What fills up: a symbol that costs nothing.
-pub const NOTHING: u16 = SYMBOLS as u16;
-/// Symbols of a cell are filled up to a multiple of so many.
-pub const TOGETHER: usize = CELL / 2;
+const NOTHING: u16 = SYMBOLS as u16;
 /// Zeros are counted apart where more than one weight in so many is zero.
 const FEW_ZEROS: u64 = 4;
 
 /// A few symbols that are coded alike.
 #[derive(Clone, Copy)]
 pub struct Cell<'a> {
-    /// All of them, or those that are not zero; filled up.
+    /// All of them, or those that are not zero; filled up to a multiple of [`TOGETHER`].
     pub symbols: &'a [u16],
     /// How many zeros there are beside these.
     pub zeros: i16,
@@ -102,7 +100,7 @@ mod tests {
             prop_assert_eq!(cells.len(), codes.len().div_ceil(length));
             for (cell, symbols) in cells.iter().zip(symbols.chunks(length)) {
                 prop_assert_eq!(cell.runs, run_bits(symbols));
-                for (lane, &bits) in costs.sum(&cell).as_array_ref().iter().enumerate().take(LANES) {
+                for (lane, &bits) in costs.sum(cell.symbols, cell.zeros).as_array_ref().iter().enumerate().take(LANES) {
                     let of = |&symbol: &u16| costs.bits(symbol, lane);
                     let sum: i32 = symbols.iter().map(of).sum();
                     let is_coded = symbols.iter().all(|symbol| of(symbol) < 255);

@@ -2,7 +2,6 @@
 
 use wide::{i16x16, u8x16, CmpEq};
 
-use super::cells::{Cell, TOGETHER};
 use super::codes::CodeSet;
 use super::format::{DIVISORS, LARGEST_INDEX, LARGEST_QUOTIENT, LARGEST_TRUNCATED, SYMBOLS, ZERO_DIVISORS};
 use super::order::CODES;
@@ -14,6 +13,8 @@ pub const LANES: usize = 16;
 pub const UNCOMPRESSED: usize = 12;
 /// Weights whose bits are added up in bytes: every coding with the largest divisor takes fewer than `TOO_MANY` for them.
 pub const CELL: usize = 8;
+/// Weights that are added up without a look at how many there are.
+pub const TOGETHER: usize = CELL / 2;
 /// The cost of a cell that cannot be coded, or takes `TOO_MANY` bits: more than to change to another palette, to code 32
 /// weights with the largest divisor, or 64 as they are with a palette without entries, and to change back. With the bits of
 /// runs, a header and a palette it still is a `Tagged` number of the trellis.
@@ -146,12 +147,13 @@ impl Costs {
         i32::from(self.rows[usize::from(symbol)].as_array_ref()[lane])
     }
 
-    /// Costs of a cell of up to 64 weights, by lane; up to [`NEVER`].
+    /// Costs of up to 64 weights, by lane, up to [`NEVER`]: of symbols filled up to a multiple of [`TOGETHER`], and of zeros
+    /// beside these.
     #[inline(always)]
-    pub fn sum(&self, cell: &Cell<'_>) -> i16x16 {
+    pub fn sum(&self, symbols: &[u16], zeros: i16) -> i16x16 {
         let (never, too_many) = (i16x16::splat(NEVER), i16x16::splat(TOO_MANY.into()));
         let mut sum = i16x16::ZERO;
-        for few in cell.symbols.chunks(CELL) {
+        for few in symbols.chunks(CELL) {
             let mut bits = u8x16::ZERO;
             for some in few.chunks_exact(TOGETHER) {
                 let add = |bits: u8x16, &symbol: &u16| bits.saturating_add(self.rows[usize::from(symbol) % ROWS]);
@@ -160,8 +162,8 @@ impl Costs {
             let bits = i16x16::from(bits);
             sum += bits.cmp_eq(too_many).blend(never, bits);
         }
-        if cell.zeros > 0 {
-            sum += self.zero * i16x16::splat(cell.zeros) + self.no_zero;
+        if zeros > 0 {
+            sum += self.zero * i16x16::splat(zeros) + self.no_zero;
         }
         sum.min(never)
     }

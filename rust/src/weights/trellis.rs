@@ -135,7 +135,7 @@ impl Trellis {
         let more = i16x16::splat(more);
         for (palette, begin) in self.palettes.iter().zip(&mut ways.begin) {
             let [first, end] = palette.groups;
-            let sum = palette.costs.sum(cell) << TAG_BITS;
+            let sum = palette.costs.sum(cell.symbols, cell.zeros) << TAG_BITS;
             let anew = palette.enter + i16x16::splat(begin.0);
             let groups = &self.groups[first..end];
             let (costs, stays) = (&mut ways.costs[first..end], &mut stays[first..end]);
