@@ -122,6 +122,18 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn what_is_large_is_read(outputs in 33usize..70, spread in spreads(), seed in any::<u64>()) {
+        let order = plain([outputs, 1, 1, 1024]);
+        let weights = weights(&order, spread, seed);
+        let bytes = encoded(order, &weights).expect("weights in range");
+        prop_assert_eq!(decoded(&order, &bytes), wanted(&order, &weights));
+    }
+}
+
 fn plain(shape: [usize; 4]) -> Order {
     Order {
         shape,

@@ -13,10 +13,16 @@ pub const LANES: usize = 16;
 pub const UNCOMPRESSED: usize = 12;
 /// Weights whose bits are added up in bytes: every coding with the largest divisor takes fewer than `TOO_MANY` for them.
 pub const CELL: usize = 8;
-/// The cost of a cell that cannot be coded, or takes `TOO_MANY` bits: more than to change to a palette with all weights, to
-/// code up to four cells with it, and to change back.
-pub const NEVER: i16 = 1500;
+/// Weights that are added up without a look at how many there are.
+pub const TOGETHER: usize = CELL / 2;
+/// The cost of a cell that cannot be coded, or takes `TOO_MANY` bits: more than to change to another palette, to code 32
+/// weights with the largest divisor, or 64 as they are with a palette without entries, and to change back. With the bits of
+/// runs, a header and a palette it still is a `Tagged` number of the trellis.
+pub const NEVER: i16 = 1250;
 const TOO_MANY: u8 = u8::MAX;
+
+/// Rows of tables by symbol: a power of two, so that no row needs a look whether it is there.
+const ROWS: usize = SYMBOLS.next_power_of_two();
 
 /// How the index of a weight is coded: a quotient in unary and a remainder of `divisor` bits, or as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +83,8 @@ static RICE: [[u8; LANES]; LARGEST_INDEX as usize + 1] = {
 
 /// By symbol, what runs of zeros take for it, a byte for each of their divisors: a weight has a run behind it, the quotient
 /// of a run grows at each so-manieth zero.
-static RUNS: [u32; SYMBOLS] = {
-    let mut rows = [0; SYMBOLS];
+static RUNS: [u32; ROWS] = {
+    let mut rows = [0; ROWS];
     let mut symbol = 1;
     while symbol < SYMBOLS {
         let mut divisor = 0;
@@ -97,23 +103,30 @@ static RUNS: [u32; SYMBOLS] = {
 #[inline(always)]
 pub fn run_bits(symbols: &[u16]) -> [i16; ZERO_DIVISORS as usize] {
     let mut bits = [0; ZERO_DIVISORS as usize];
-    for cell in symbols.chunks(CELL) {
-        let sum: u32 = cell.iter().map(|&symbol| RUNS[usize::from(symbol)]).sum();
+    let mut add = |cell: &[u16]| {
+        let sum: u32 = cell.iter().map(|&symbol| RUNS[usize::from(symbol) % ROWS]).fold(0, u32::wrapping_add);
         bits.iter_mut().zip(sum.to_le_bytes()).for_each(|(bits, more)| *bits += i16::from(more));
-    }
+    };
+    let cells = symbols.chunks_exact(CELL);
+    let rest = cells.remainder();
+    cells.for_each(&mut add);
+    add(rest);
     bits
 }
 
 /// What each symbol costs in each lane of a palette; runs of zeros are left out.
 pub struct Costs {
-    rows: Vec<u8x16>,
+    rows: Box<[u8x16; ROWS]>,
+    /// What a zero costs in each lane, and what one costs that cannot be coded.
+    zero: i16x16,
+    no_zero: i16x16,
 }
 
 impl Costs {
     /// Of the codes `present`; symbols of other codes must not be asked for.
     pub fn of(palette: &Palette, present: &CodeSet) -> Costs {
         let indices = palette.indices();
-        let mut rows = vec![u8x16::ZERO; SYMBOLS];
+        let mut rows: Box<[u8x16; ROWS]> = Box::new([u8x16::ZERO; ROWS]);
         for code in present.iter() {
             let index = indices[usize::from(code)];
             let mut row = RICE.get(usize::from(index)).copied().unwrap_or([TOO_MANY; LANES]);
@@ -123,8 +136,10 @@ impl Costs {
             rows[usize::from(code)] = u8x16::new(row);
         }
         let zero = if palette.zero_runs { u8x16::ZERO } else { rows[0] };
-        rows[CODES..].fill(zero);
-        Costs { rows }
+        rows[CODES..SYMBOLS].fill(zero);
+        let bits = i16x16::from(zero);
+        let uncodable = bits.cmp_eq(i16x16::splat(TOO_MANY.into()));
+        Costs { rows, zero: bits & !uncodable, no_zero: uncodable & i16x16::splat(NEVER) }
     }
 
     /// What a symbol costs in a lane.
@@ -132,15 +147,23 @@ impl Costs {
         i32::from(self.rows[usize::from(symbol)].as_array_ref()[lane])
     }
 
-    /// Costs of up to four cells together, by lane; up to [`NEVER`].
+    /// Costs of up to 64 weights, by lane, up to [`NEVER`]: of symbols filled up to a multiple of [`TOGETHER`], and of zeros
+    /// beside these.
     #[inline(always)]
-    pub fn sum(&self, symbols: &[u16]) -> i16x16 {
+    pub fn sum(&self, symbols: &[u16], zeros: i16) -> i16x16 {
         let (never, too_many) = (i16x16::splat(NEVER), i16x16::splat(TOO_MANY.into()));
         let mut sum = i16x16::ZERO;
-        for cell in symbols.chunks(CELL) {
-            let add = |bits: u8x16, &symbol: &u16| bits.saturating_add(self.rows[usize::from(symbol)]);
-            let bits = i16x16::from(cell.iter().fold(u8x16::ZERO, add));
+        for few in symbols.chunks(CELL) {
+            let mut bits = u8x16::ZERO;
+            for some in few.chunks_exact(TOGETHER) {
+                let add = |bits: u8x16, &symbol: &u16| bits.saturating_add(self.rows[usize::from(symbol) % ROWS]);
+                bits = some.iter().fold(bits, add);
+            }
+            let bits = i16x16::from(bits);
             sum += bits.cmp_eq(too_many).blend(never, bits);
+        }
+        if zeros > 0 {
+            sum += self.zero * i16x16::splat(zeros) + self.no_zero;
         }
         sum.min(never)
     }

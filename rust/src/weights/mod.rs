@@ -2,15 +2,18 @@
 //! written, and its bits.
 //!
 //! `order` puts weights in the order of a stream, as codes; `coding` knows the ways to code a weight and what each costs;
-//! `sums` finds good palettes for `counts` of codes; `candidates` picks some for a stream; `search` cuts the stream into
-//! slices of one coding each, as the `trellis` finds them; `plan` makes the cuts legal and counts bits; `writer` writes them.
+//! `sums` finds good palettes for `counts` of codes, by what their `entries` add; `candidates` picks some for a stream;
+//! `search` cuts the stream into slices of one coding each, as the `trellis` finds them over `cells`, and by `sections`;
+//! `plan` makes the cuts legal and counts bits; `writer` writes them.
 //! Owns the coding of weights as a compiler sees it. Knows nothing of the simulator, which decodes with code of its own and
 //! is its judge.
 
 mod candidates;
+mod cells;
 mod codes;
 mod coding;
 mod counts;
+mod entries;
 pub mod error;
 mod format;
 pub mod order;

@@ -20,18 +20,18 @@ impl Palette {
     /// The palette of these entries, with `others` behind them: the lowest code and the highest one that are no entries.
     /// None where an index would be too large.
     pub fn new(mut entries: Vec<u16>, others: Option<[u16; 2]>, zero_runs: bool) -> Option<Palette> {
-        let (size, offset, bits) = Palette::shape(entries.iter().copied(), others)?;
+        let (size, offset, bits) = Palette::shape(entries.len(), entries.iter().max().copied(), others)?;
         entries.extend(entries.last().copied().filter(|_| entries.len() < size));
         Some(Palette { entries, offset, bits, zero_runs })
     }
 
-    /// How many entries, which offset and what bits the palette of these entries has.
-    pub fn shape(entries: impl ExactSizeIterator<Item = u16>, others: Option<[u16; 2]>) -> Option<(usize, u16, u32)> {
+    /// How many entries, which offset and what bits the palette of `count` entries up to the `widest` one has.
+    pub fn shape(count: usize, widest: Option<u16>, others: Option<[u16; 2]>) -> Option<(usize, u16, u32)> {
         // There is no palette of one.
-        let size = if entries.len() == 1 { 2 } else { entries.len() };
+        let size = if count == 1 { 2 } else { count };
         let [lowest, highest] = others.unwrap_or_default();
         let offset = lowest.min(LARGEST_OFFSET);
-        let widest = entries.max().unwrap_or(highest - offset);
+        let widest = widest.unwrap_or(highest - offset);
         let bits = (u16::BITS - widest.leading_zeros()).max(2);
         (size as u16 + highest - offset <= LARGEST_INDEX).then_some((size, offset, bits))
     }
@@ -42,12 +42,12 @@ impl Palette {
     }
 
     /// By code its index, or `u16::MAX`.
-    pub fn indices(&self) -> Vec<u16> {
-        let behind = self.entries.len() as u16;
-        let mut found = vec![u16::MAX; CODES];
-        for (code, index) in (0..).zip(&mut found[usize::from(self.offset)..]) {
-            let other: u16 = behind + code;
-            *index = if other <= LARGEST_INDEX { other } else { u16::MAX };
+    pub fn indices(&self) -> Box<[u16; CODES]> {
+        let (behind, offset) = (self.entries.len(), usize::from(self.offset));
+        let mut found = Box::new([u16::MAX; CODES]);
+        let end = CODES.min(usize::from(LARGEST_INDEX) + 1 + offset - behind);
+        for (code, index) in (0u16..).zip(&mut found[offset..end]) {
+            *index = behind as u16 + code;
         }
         for (index, &code) in self.entries.iter().enumerate().rev() {
             found[usize::from(code)] = index as u16;

@@ -1,21 +1,32 @@
 //! The search for slices: rounds over palettes, and cuts to the weight. Owns the search; the cheapest way through codings is
 //! `trellis`', which palettes there are `candidates`'.
 
-use super::candidates;
+use std::cmp::Reverse;
+
+use super::candidates::{self, Candidate, Divisors};
 use super::coding::Coding;
 use super::counts::Counts;
-use super::format::{code_of, symbols, CHUNK, ZERO_DIVISORS};
+use super::format::{code_of, symbols, CHUNK};
+use super::order::CODES;
 use super::palette::Palette;
 use super::plan::{Plan, Slice};
-use super::sections::{self, Section};
+use super::sections::{self, Likely};
 use super::sums::Sums;
 use super::trellis::{State, Trellis};
 use crate::util::interrupt;
 
 /// Weights of a cell, by round: slices are cut between cells first, between weights then.
 const CELLS: [usize; 2] = [32, 8];
+/// The same in large streams. Cells of 64 weights want a palette without entries among those that are tried.
+const CELLS_OF_LARGE: [usize; 2] = [64, 32];
+/// Streams of more weights are large.
+const LARGE: usize = 32768;
+/// Streams of more weights that are one slice stay one in finer cells.
+const SHORT: usize = 8192;
 /// The most palettes that are tried once more.
 const MOST_PALETTES: usize = 8;
+/// The most sections whose own palettes are sought, the longest ones.
+const MOST_SECTIONS: usize = 32;
 
 /// The best plan that is found for a stream of these codes.
 pub fn best(codes: &[u16]) -> Plan {
@@ -24,70 +35,121 @@ pub fn best(codes: &[u16]) -> Plan {
         return Plan::new(codes, vec![Palette::of_zeros()], slices);
     }
     let symbols = symbols(codes);
-    let (mut palettes, counts) = candidates::palettes(&symbols);
-    let mut zero_divisors: Vec<u32> = (0..ZERO_DIVISORS).collect();
-    let mut found: Option<Plan> = None;
-    for cell in CELLS {
-        let slices = cut(&symbols, &counts, &palettes, &zero_divisors, cell);
-        zero_divisors.retain(|&divisor| slices.iter().any(|slice| slice.zero_divisor == divisor));
-        let again = once_more(&slices, &symbols, &palettes);
-        let plan = Plan::new(codes, palettes.clone(), slices);
-        if found.as_ref().is_none_or(|found| plan.bits() < found.bits()) {
-            found = Some(plan);
-        }
-        palettes = again;
+    let (candidates, sums) = candidates::candidates(&symbols);
+    let likely = sections::are_likely(&symbols, &candidates);
+    if likely == Likely::Surely {
+        return by_section(codes, &symbols);
     }
-    let found = found.unwrap_or_else(|| unreachable!("there is a first round"));
-    if !sections::are_likely(&symbols, &found.palettes) {
-        return found;
+    let shared = by_palettes(codes, &symbols, sums.counts(), &candidates);
+    match likely {
+        Likely::No => shared,
+        _ => smaller(shared, by_section(codes, &symbols)),
     }
-    let other = by_section(codes, &symbols);
-    if other.bits() < found.bits() {
+}
+
+/// The plan with fewer bits, of equal ones the first.
+fn smaller(first: Plan, other: Plan) -> Plan {
+    if other.bits() < first.bits() {
         other
     } else {
-        found
+        first
     }
+}
+
+/// The plan that codes sections with the best of these palettes, or with palettes made for these sections.
+fn by_palettes(codes: &[u16], symbols: &[u16], counts: &Counts, candidates: &[Candidate]) -> Plan {
+    let is_large = codes.len() > LARGE;
+    let cells = if is_large { CELLS_OF_LARGE } else { CELLS };
+    let slices = cut(symbols, counts, candidates, cells[0]);
+    let again = once_more(&slices, symbols, candidates);
+    let is_new = |again: &Candidate| candidates.iter().all(|candidate| candidate.palette != again.palette);
+    let is_found = slices.len() == 1 && codes.len() > SHORT && !again.iter().any(is_new);
+    let plan = |candidates: &[Candidate], slices| Plan::new(codes, palettes(candidates), slices);
+    if is_found {
+        return plan(candidates, slices);
+    }
+    // What is large is seldom smaller for a round less, and takes long to look at.
+    let before = (!is_large).then(|| plan(candidates, slices));
+    let after = plan(&again, cut(symbols, counts, &again, cells[1]));
+    match before {
+        Some(before) => smaller(before, after),
+        None => after,
+    }
+}
+
+fn palettes(candidates: &[Candidate]) -> Vec<Palette> {
+    candidates.iter().map(|candidate| candidate.palette.clone()).collect()
 }
 
 /// The plan that codes each section with a palette of its own.
 fn by_section(codes: &[u16], symbols: &[u16]) -> Plan {
     let (mut slices, mut palettes) = (Vec::new(), Vec::new());
-    let divisors: Vec<u32> = (0..ZERO_DIVISORS).collect();
-    for Section { span: [first, end], counts, palette, .. } in sections::sections(symbols) {
+    for sections::Section { span: [first, end], sums, palette, .. } in sections::sections(symbols) {
         interrupt::ask();
-        let own = cut(&symbols[first..end], &counts, std::slice::from_ref(&palette), &divisors, CELLS[1]);
+        let candidate = Candidate::of(palette);
+        let own = cut(&symbols[first..end], sums.counts(), std::slice::from_ref(&candidate), CELLS[1]);
         let moved = |slice: Slice| Slice { span: slice.span.map(|at| at + first), palette: palettes.len(), ..slice };
         slices.extend(own.into_iter().map(moved));
-        palettes.push(palette);
+        palettes.push(candidate.palette);
     }
     Plan::new(codes, palettes, slices)
 }
 
-/// The palettes in use, and the best ones of each section that one is used for.
-fn once_more(slices: &[Slice], symbols: &[u16], palettes: &[Palette]) -> Vec<Palette> {
-    let mut found: Vec<Palette> = vec![palettes[0].clone()];
-    let mut rest = slices;
-    while let Some(first) = rest.first() {
-        let count = rest.iter().take_while(|slice| slice.palette == first.palette).count();
-        let span = first.span[0]..rest[count - 1].span[1];
-        rest = &rest[count..];
-        let counts = Counts::new(&symbols[span]);
-        let old = &palettes[first.palette];
-        let own = Sums::of(&counts).best(old.zero_runs).map(|(_, palette)| palette);
-        for palette in own.into_iter().chain([old.clone()]) {
-            if !found.contains(&palette) && found.len() < MOST_PALETTES {
-                found.push(palette);
-            }
+/// Slices that follow each other with one palette.
+struct Section {
+    palette: usize,
+    span: [usize; 2],
+    zero_divisors: Divisors,
+}
+
+/// What slices use, which codes all of them, and of the best palettes for their sections those that save most. What is not
+/// large is seldom worse off with the first palette too.
+fn once_more(slices: &[Slice], symbols: &[u16], candidates: &[Candidate]) -> Vec<Candidate> {
+    let is_large = symbols.len() > LARGE;
+    let mut sections: Vec<Section> = slices
+        .chunk_by(|one, other| one.palette == other.palette)
+        .map(|slices| Section {
+            palette: slices[0].palette,
+            span: [slices[0].span[0], slices[slices.len() - 1].span[1]],
+            zero_divisors: Divisors::of(slices.iter().map(|slice| slice.zero_divisor)),
+        })
+        .collect();
+    let mut found: Vec<Candidate> = Vec::new();
+    for (number, Candidate { palette, .. }) in candidates.iter().enumerate() {
+        let used = sections.iter().filter(|section| section.palette == number).map(|section| section.zero_divisors);
+        let used = used.reduce(Divisors::and);
+        if used.is_some() || (number == 0 && !is_large) {
+            let zero_divisors = used.unwrap_or(candidates[0].zero_divisors);
+            found.push(Candidate { palette: palette.clone(), zero_divisors });
         }
     }
+    sections.sort_by_key(|section| Reverse(section.span[1] - section.span[0]));
+    let mut own: Vec<(u64, Candidate)> = Vec::new();
+    for Section { palette, span: [first, end], zero_divisors } in sections.into_iter().take(MOST_SECTIONS) {
+        let (sums, old) = (Sums::of(Counts::new(&symbols[first..end])), &candidates[palette].palette);
+        let Some((taken, (bits, palette))) = sums.bits_of(old).zip(sums.best(old.zero_runs)) else { continue };
+        let saved = (taken + old.header_bits() as u64).saturating_sub(bits);
+        match own.iter_mut().find(|(_, other)| other.palette == palette) {
+            Some((all, known)) => {
+                *all += saved;
+                known.zero_divisors = known.zero_divisors.and(zero_divisors);
+            }
+            None => own.push((saved, Candidate { palette, zero_divisors })),
+        }
+    }
+    own.sort_by_key(|(saved, _)| Reverse(*saved));
+    own.retain(|(saved, own)| *saved > 0 && found.iter().all(|known| known.palette != own.palette));
+    found.extend(own.into_iter().map(|(_, candidate)| candidate));
+    found.truncate(MOST_PALETTES);
     found
 }
 
 /// The cheapest slices of these palettes, for symbols that were counted.
-fn cut(symbols: &[u16], counts: &Counts, palettes: &[Palette], zero_divisors: &[u32], cell: usize) -> Vec<Slice> {
-    let trellis = Trellis::new(|zero_runs| counts.codes(zero_runs), palettes, zero_divisors);
-    let mut path = trellis.path(symbols, cell);
-    let indices: Vec<Vec<u16>> = palettes.iter().map(Palette::indices).collect();
+fn cut(symbols: &[u16], counts: &Counts, candidates: &[Candidate], cell: usize) -> Vec<Slice> {
+    let trellis = Trellis::new(counts, candidates);
+    let mut path = trellis.path(symbols, counts, cell);
+    let cut = if path.len() > 1 { candidates } else { &[] };
+    let indices: Vec<Box<[u16; CODES]>> = cut.iter().map(|candidate| candidate.palette.indices()).collect();
     for number in 1..path.len() {
         let [before, after] = [path[number - 1], path[number]];
         let gain = |symbol| trellis.bits(before.1, symbol) - trellis.bits(after.1, symbol);
@@ -96,7 +158,7 @@ fn cut(symbols: &[u16], counts: &Counts, palettes: &[Palette], zero_divisors: &[
         // An index has a place, and as many more as it is times `1 << shift`; of runs and whole indices none are counted.
         let (shift, least) = match Coding::of(before.1 .1) {
             Coding::Uncompressed => (u16::BITS, 0),
-            _ if palettes[palette].zero_runs => (u16::BITS, 0),
+            _ if candidates[palette].palette.zero_runs => (u16::BITS, 0),
             Coding::Rice { truncated: true, .. } => (u16::BITS, 1),
             Coding::Rice { divisor, .. } => (divisor + 1, 1),
         };

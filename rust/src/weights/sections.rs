@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::candidates::kinds;
+use super::candidates::Candidate;
 use super::counts::Counts;
 use super::palette::Palette;
 use super::sums::Sums;
@@ -19,29 +19,57 @@ const SAMPLES: [(usize, usize); 3] = [(256, 12), (1024, 4), (4096, 4)];
 const SAMPLED: usize = 4;
 /// Streams of so many weights are cut in any case: too short for samples that tell anything, long enough for palettes.
 const SHORT: Range<usize> = 2048..4096;
-/// Own palettes have to spare one bit in so many.
+/// Own palettes have to spare one bit in so many to be tried, and in so many to be tried alone.
 const WORTH: u64 = 64;
+const SURE: u64 = 8;
+
+/// What a window costs that a palette cannot code.
+const NEVER: u64 = u64::MAX / 1024;
+
+/// Whether sections are worth looking for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Likely {
+    /// Palettes that are shared will do.
+    No,
+    /// Sections may be smaller.
+    Perhaps,
+    /// Sections are so much smaller that nothing else needs a look.
+    Surely,
+}
 
 /// Whether sections are worth looking for: windows here and there are smaller with palettes of their own than with the
 /// best of these.
-pub fn are_likely(symbols: &[u16], palettes: &[Palette]) -> bool {
-    SHORT.contains(&symbols.len())
-        || SAMPLES.iter().any(|&(window, most)| {
-            let windows = symbols.len() / window;
-            let count = most.min(windows / SAMPLED);
-            let (mut own, mut others) = (0, 0);
-            for number in 0..count {
-                let first = number * windows / count * window;
-                let counts = Counts::new(&symbols[first..first + window]);
-                let sums = Sums::of(&counts);
-                let shared = palettes.iter().filter_map(|palette| sums.bits_of(palette)).min();
-                if let Some(((bits, _), least)) = best_of_kinds(&sums, &counts).zip(shared) {
-                    own += bits;
-                    others += least;
-                }
-            }
-            own + own / WORTH < others
-        })
+pub fn are_likely(symbols: &[u16], candidates: &[Candidate]) -> Likely {
+    let least = if SHORT.contains(&symbols.len()) { Likely::Perhaps } else { Likely::No };
+    SAMPLES.iter().map(|&size| are_likely_of(size, symbols, candidates)).max().map_or(least, |found| found.max(least))
+}
+
+/// The same, by windows of a size, up to a number of them.
+fn are_likely_of((window, most): (usize, usize), symbols: &[u16], candidates: &[Candidate]) -> Likely {
+    let windows = symbols.len() / window;
+    let count = most.min(windows / SAMPLED);
+    let first = |number: usize| number * windows / count * window;
+    let sums: Vec<Sums> = (0..count).map(|number| Sums::of(Counts::new(&symbols[first(number)..][..window]))).collect();
+    let least = |sums: &Sums| sums.kinds().iter().filter_map(|&zero_runs| sums.least(zero_runs)).min();
+    let least: u64 = sums.iter().filter_map(least).sum();
+    let spares = |own: u64, others: u64, part: u64| own + own / part < others;
+    let mut shared = vec![NEVER; count];
+    // Palettes one by one: often the first is so good that no window can do better.
+    for Candidate { palette, .. } in candidates {
+        for (shared, sums) in shared.iter_mut().zip(&sums) {
+            *shared = sums.bits_of(palette).map_or(*shared, |bits| bits.min(*shared));
+        }
+        if !spares(least, shared.iter().sum(), WORTH) {
+            return Likely::No;
+        }
+    }
+    let others = shared.iter().sum();
+    let own = sums.iter().filter_map(|sums| sums.best_below(u64::MAX)).map(|(bits, _)| bits).sum();
+    match spares(own, others, WORTH) {
+        true if spares(own, others, SURE) => Likely::Surely,
+        true => Likely::Perhaps,
+        false => Likely::No,
+    }
 }
 
 /// Weights that one palette is best for.
@@ -49,7 +77,7 @@ pub struct Section {
     /// The first weight, and one past the last.
     pub span: [usize; 2],
     /// Of its symbols.
-    pub counts: Counts,
+    pub sums: Sums,
     /// Of all its weights with the palette.
     bits: u64,
     /// The best one.
@@ -62,18 +90,12 @@ pub fn sections(symbols: &[u16]) -> Vec<Section> {
     let length = if SHORT.contains(&symbols.len()) { WINDOW_OF_SHORT } else { WINDOW };
     for (number, window) in symbols.chunks(length).enumerate() {
         interrupt::ask();
-        let (first, counts) = (number * length, Counts::new(window));
-        let (bits, palette) = best_of_kinds(&Sums::of(&counts), &counts)
-            .unwrap_or_else(|| unreachable!("a palette of none holds a window"));
-        found.push(Section { span: [first, first + window.len()], counts, bits, palette });
+        let (first, sums) = (number * length, Sums::of(Counts::new(window)));
+        let (bits, palette) =
+            sums.best_below(u64::MAX).unwrap_or_else(|| unreachable!("a palette of none holds a window"));
+        found.push(Section { span: [first, first + window.len()], sums, bits, palette });
         while let [.., before, last] = &found[..] {
-            let counts = before.counts.and(&last.counts);
-            let Some((bits, palette)) =
-                best_of_kinds(&Sums::of(&counts), &counts).filter(|(bits, _)| *bits < before.bits + last.bits)
-            else {
-                break;
-            };
-            let joined = Section { span: [before.span[0], last.span[1]], counts, bits, palette };
+            let Some(joined) = before.joined(last) else { break };
             found.truncate(found.len() - 2);
             found.push(joined);
         }
@@ -81,7 +103,11 @@ pub fn sections(symbols: &[u16]) -> Vec<Section> {
     found
 }
 
-/// The best palette, with zeros as weights or as runs, and all bits of it.
-fn best_of_kinds(sums: &Sums<'_>, counts: &Counts) -> Option<(u64, Palette)> {
-    kinds(counts).iter().filter_map(|&zero_runs| sums.best(zero_runs)).min_by_key(|&(bits, _)| bits)
+impl Section {
+    /// This section and the one behind it, if one palette takes fewer bits than two.
+    fn joined(&self, next: &Section) -> Option<Section> {
+        let sums = Sums::of(self.sums.counts().and(next.sums.counts()));
+        let (bits, palette) = sums.best_below(self.bits + next.bits)?;
+        Some(Section { span: [self.span[0], next.span[1]], sums, bits, palette })
+    }
 }

@@ -3,10 +3,11 @@
 
 use wide::{i16x16, CmpGt};
 
-use super::codes::CodeSet;
+use super::candidates::Candidate;
+use super::cells::{Cell, Cells};
 use super::coding::{run_bits, Costs, LANES, UNCOMPRESSED};
-use super::format::{HEADER_BITS, ZERO_DIVISORS};
-use super::palette::Palette;
+use super::counts::Counts;
+use super::format::HEADER_BITS;
 use crate::util::interrupt;
 
 /// Bits that fill up a chunk on the average, where cuts are moved so that few are lost.
@@ -59,17 +60,16 @@ struct Ways {
 }
 
 impl Trellis {
-    /// Of palettes that code symbols of these codes; runs of zeros with one of the divisors.
-    pub fn new(codes: impl Fn(bool) -> CodeSet, palettes: &[Palette], zero_divisors: &[u32]) -> Trellis {
-        let mut trellis = Trellis { groups: Vec::new(), palettes: Vec::with_capacity(palettes.len()) };
-        for (number, palette) in palettes.iter().enumerate() {
-            let zero_runs = palette.zero_runs;
-            let (divisors, first) = (if zero_runs { zero_divisors } else { &[0] }, trellis.groups.len());
-            trellis.groups.extend(divisors.iter().map(|&divisor| (number, divisor)));
+    /// Of what is tried for symbols that were counted.
+    pub fn new(counts: &Counts, candidates: &[Candidate]) -> Trellis {
+        let mut trellis = Trellis { groups: Vec::new(), palettes: Vec::with_capacity(candidates.len()) };
+        for (number, Candidate { palette, zero_divisors }) in candidates.iter().enumerate() {
+            let (zero_runs, first) = (palette.zero_runs, trellis.groups.len());
+            trellis.groups.extend(zero_divisors.iter().map(|divisor| (number, divisor)));
             let runs = HEADER_BITS as i16 + if zero_runs { FILLING } else { 0 };
             let enter = |lane| tagged(if lane < UNCOMPRESSED { runs + FILLING } else { runs }) | lane as i16;
             trellis.palettes.push(Coded {
-                costs: Costs::of(palette, &codes(zero_runs)),
+                costs: Costs::of(palette, &counts.codes(zero_runs)),
                 header: tagged(palette.header_bits() as i16),
                 enter: i16x16::new(std::array::from_fn(enter)),
                 zero_runs,
@@ -92,28 +92,30 @@ impl Trellis {
         costs.bits(symbol, lane) + i32::from(runs)
     }
 
-    /// Spans and their states, in order.
-    pub fn path(&self, symbols: &[u16], length: usize) -> Vec<([usize; 2], State)> {
-        let (count, cells) = (self.groups.len(), symbols.len().div_ceil(length));
+    /// Spans and their states, in order, of symbols that were counted, in cells of a length.
+    pub fn path(&self, symbols: &[u16], counts: &Counts, length: usize) -> Vec<([usize; 2], State)> {
+        let any_runs = self.palettes.iter().any(|palette| palette.zero_runs);
+        let cells = Cells::new(symbols, counts, length, any_runs);
+        let count = self.groups.len();
         let mut ways = Ways {
             costs: vec![i16x16::MAX; count],
             begin: self.palettes.iter().map(|palette| (palette.header, (0, 0))).collect(),
-            sources: Vec::with_capacity(cells * self.palettes.len()),
+            sources: Vec::with_capacity(cells.len() * self.palettes.len()),
         };
         // By cell and group, a bit for each lane that goes on from the cell before.
-        let mut stays = vec![0; cells * count];
+        let mut stays = vec![0; cells.len() * count];
         let mut before = 0;
-        for (number, cell) in symbols.chunks(length).enumerate() {
+        for (number, (cell, stays)) in cells.iter().zip(stays.chunks_exact_mut(count)).enumerate() {
             if number % 1024 == 0 {
                 interrupt::ask();
             }
-            self.step(cell, before, &mut ways, &mut stays[number * count..][..count]);
+            self.step(&cell, before, &mut ways, stays);
             before = self.settle(&mut ways);
         }
         let (least, group) = ways.costs.iter().map(|costs| costs.reduce_min()).zip(0..).min().unwrap_or((0, 0));
         let mut last = (group, lane_of(least));
         let mut found = vec![([0, symbols.len()], last)];
-        for cell in (1..cells).rev() {
+        for cell in (1..cells.len()).rev() {
             let (group, lane) = last;
             if stays[cell * count + group] >> lane & 1 == 1 {
                 continue;
@@ -129,25 +131,30 @@ impl Trellis {
     }
 
     /// One cell on, from states that cost so much more than `begin` counts from; `begin` is then the least of a palette.
-    fn step(&self, cell: &[u16], more: Tagged, ways: &mut Ways, stays: &mut [u16]) {
-        let any_runs = self.palettes.iter().any(|palette| palette.zero_runs);
-        let runs = if any_runs { run_bits(cell) } else { [0; ZERO_DIVISORS as usize] };
-        let mut taken = [0; ZERO_DIVISORS as usize];
+    fn step(&self, cell: &Cell<'_>, more: Tagged, ways: &mut Ways, stays: &mut [u16]) {
+        let more = i16x16::splat(more);
         for (palette, begin) in self.palettes.iter().zip(&mut ways.begin) {
             let [first, end] = palette.groups;
-            for (run, (_, divisor)) in taken.iter_mut().zip(&self.groups[first..end]) {
-                *run = if palette.zero_runs { tagged(runs[*divisor as usize]) } else { 0 };
-            }
-            let sum = palette.costs.sum(cell) << TAG_BITS;
+            let sum = palette.costs.sum(cell.symbols, cell.zeros) << TAG_BITS;
             let anew = palette.enter + i16x16::splat(begin.0);
-            let costs = &mut ways.costs[first..end];
-            let least = stepped(costs, i16x16::splat(more), anew, sum, &taken, &mut stays[first..end]);
+            let groups = &self.groups[first..end];
+            let (costs, stays) = (&mut ways.costs[first..end], &mut stays[first..end]);
+            let mut least = i16x16::MAX;
+            for ((costs, stays), &(_, divisor)) in costs.iter_mut().zip(stays).zip(groups) {
+                let runs = if palette.zero_runs { tagged(cell.runs[divisor as usize]) } else { 0 };
+                let stay = *costs - more;
+                *stays = !stay.cmp_gt(anew).move_mask() as u16;
+                *costs = stay.min(anew) + (sum + i16x16::splat(runs));
+                least = least.min(*costs);
+            }
+            let least = least.reduce_min();
             let lane = lane_of(least);
             let mut group = first;
             // The first that has it; a loop that ends nowhere else is foreseen.
-            for (number, costs) in (first..end).zip(costs.iter()).rev() {
+            for (number, costs) in (first..end).zip(costs.iter()).skip(1).rev() {
                 group = if costs.as_array_ref()[lane] == least { number } else { group };
             }
+            group = if costs[0].as_array_ref()[lane] == least { first } else { group };
             *begin = (least, (group, lane));
         }
     }
@@ -163,25 +170,4 @@ impl Trellis {
         }
         least
     }
-}
-
-/// The least cost of some groups' states once a cell is paid, which takes `sum` by lane and `runs` by group: a state goes on
-/// from the cell before, where it cost so much `more`, or begins a slice `anew`. A bit for each lane that goes on stays.
-#[inline(never)]
-fn stepped(
-    costs: &mut [i16x16],
-    more: i16x16,
-    anew: i16x16,
-    sum: i16x16,
-    runs: &[Tagged],
-    stays: &mut [u16],
-) -> Tagged {
-    let mut least = i16x16::MAX;
-    for ((costs, stays), &run) in costs.iter_mut().zip(stays).zip(runs) {
-        let stay = *costs - more;
-        *stays = !stay.cmp_gt(anew).move_mask() as u16;
-        *costs = stay.min(anew) + (sum + i16x16::splat(run));
-        least = least.min(*costs);
-    }
-    least.reduce_min()
 }

@@ -2,6 +2,7 @@
 
 use super::coding::Coding;
 use super::format::{zero_chunk, CHUNK, END_BITS, LARGEST_QUOTIENT, LARGEST_TRUNCATED};
+use super::order::CODES;
 use super::palette::Palette;
 use super::plan::{Body, Plan, Slice};
 use crate::util::interrupt;
@@ -47,7 +48,7 @@ impl Writer {
 
     /// The slices of a plan for these codes.
     pub fn write(&mut self, plan: &Plan, codes: &[u16]) {
-        let indices: Vec<Vec<u16>> = plan.palettes.iter().map(Palette::indices).collect();
+        let indices: Vec<Box<[u16; CODES]>> = plan.palettes.iter().map(Palette::indices).collect();
         for slice in &plan.slices {
             interrupt::ask();
             let palette = &plan.palettes[slice.palette];
@@ -209,13 +210,15 @@ impl<'a> Runs<'a> {
     }
 
     /// A chunk: a one for each step of a quotient, a zero behind it.
-    fn chunk(&mut self, count: usize) -> u32 {
-        let mut found = 0;
-        for place in 0..count {
-            if self.left > 0 {
-                found |= 1 << place;
-                self.left -= 1;
-            } else {
+    fn chunk(&mut self, count: u32) -> u32 {
+        let (mut found, mut place) = (0, 0);
+        while place < count {
+            let steps = self.left.min(count - place);
+            found |= ((1 << steps) - 1) << place;
+            self.left -= steps;
+            place += steps;
+            if place < count {
+                place += 1;
                 self.ended += 1;
                 self.left = self.lengths.get(self.ended).map_or(0, |length| length >> self.divisor);
             }
@@ -268,8 +271,8 @@ fn chunks(bits: &mut Bits, slice: &Slice, palette: &Palette, body: &Body) {
             bits.put(first, CHUNK as u32);
         }
         if runs_on {
-            let count = zero_chunk(slice.zero_divisor);
-            bits.put(runs.chunk(count), count as u32);
+            let count = zero_chunk(slice.zero_divisor) as u32;
+            bits.put(runs.chunk(count), count);
         }
         bits.put(second, ones);
         remainders(bits, waiting[0], width);
