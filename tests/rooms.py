@@ -17,7 +17,7 @@ BELOW: dict[str, set[str]] = {
     "util.sizes": {"errors", "util.arguments"},
     "util.toml": {"errors", "util.arguments", "util.files", "util.sizes"},
     "configurations": {"errors", "util.arguments", "util.files"},
-    "boards": {"errors", "util.arguments", "util.toml"},
+    "boards": {"errors", "util.arguments", "util.toml", "configurations"},
     "target": {"errors", "util.arguments", "util.sizes", "boards", "configurations"},
     "cpus": {"errors", "util.arguments"},
     "devices": {"errors", "_core", "util.arguments", "target"},
@@ -98,9 +98,9 @@ BELOW: dict[str, set[str]] = {
         "pipeline.debugging", "page", "pipeline.facts", "cpus", "pipeline.cpu_time", "pipeline.curve",
     },
     "pipeline.compiler": {
-        "errors", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen", "pipeline.borders",
-        "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.state",
-        "pipeline.table", "pipeline.network", "pipeline.emission",
+        "errors", "target", "ir", "operators", "frontend", "rewrites", "lowering", "scheduling", "codegen",
+        "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.state", "pipeline.table", "pipeline.network", "pipeline.emission",
     },
     "pipeline.advice": {
         "target", "ir", "rewrites", "lowering", "codegen", "pipeline.borders", "pipeline.explanation", "pipeline.table",

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .configurations import FURTHER_RAM
 from .errors import ConfigError
 from .util.arguments import checked
 from .util.frozen import FrozenMap
 from .util.toml import TomlTable, parse_toml, read_toml
 
-FURTHER_RAM = "Ram"
-"""What RAM beside a board's SRAM is called."""
 FIGURES = ("accelerator", "clock", "bandwidths", "latencies", "sram", "cpu")
 """What each board of the table has a source for, or says to be assumed."""
 _TABLE = Path(__file__).with_name("boards.toml")

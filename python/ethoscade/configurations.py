@@ -20,6 +20,8 @@ from .util.files import read_whole
 
 SYSTEM, MODE = "System_Config", "Memory_Mode"
 """The two kinds of sections."""
+FURTHER_RAM = "Ram"
+"""What RAM beside a board's SRAM is called, which no vela.ini has."""
 _CALLED = {SYSTEM: "system configuration", MODE: "memory mode"}
 _MOST_BYTES = 1 << 20
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..ir import Graph
-from .c_kernels.chosen import OURS, KernelTable
+from .kernel_table import OURS, KernelTable
 
 
 @dataclass(frozen=True)

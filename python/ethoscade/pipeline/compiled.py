@@ -27,7 +27,6 @@ from ..target import Target
 from ..util.arguments import Range, checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress, Stopwatch
-from .addresses import Address, addresses_of
 from .borders import Borders
 from .cpu_time import CpuTime, cpu_time_of
 from .curve import Curve as Curve
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from ..run.execution import ExecutionResult
     from ..run.timing import TimingReport
     from ..trace.record import Record
+    from .addresses import Address
 
 MOST_SEEDS = 10_000
 """Most random inputs of one verification: all of them are kept at once."""
@@ -289,6 +289,8 @@ class Compiled:
 
     def addresses(self) -> tuple[Address, ...]:
         """Where everything lies: each buffer of the arena, by address and time, then the constants, by address."""
+        from .addresses import addresses_of
+
         return addresses_of(self.artifact, self.target, self.npu, self.arrangement)
 
     def explain(self) -> Explanation:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ..codegen.c_kernels import OURS, KernelTable
+from ..codegen.kernel_table import OURS, KernelTable
 from ..codegen.weights import EncodedOperation
 from ..ir import Graph
 from ..lowering.npu import NpuGraph

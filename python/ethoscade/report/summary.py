@@ -19,7 +19,6 @@ from ..pipeline.explanation import Explanation, alive_lines, short
 from ..pipeline.table import OperatorTable
 from ..rewrites import DeadChannels
 from ..target import Target
-from . import tables
 
 if TYPE_CHECKING:
     from ..judge.verification import Verification
@@ -39,6 +38,8 @@ def compile_json(
 
     `table` is the network's, if it is known already; `cpu` the core that operators on the CPU are estimated on.
     """
+    from . import tables
+
     npu = sum(op.where == "npu" for op in compiled.operators)
     result: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,

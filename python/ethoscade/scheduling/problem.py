@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from .. import _core
-from ..devices import DeviceDescription
 from ..ir import Graph
 from ..lowering.npu import (
     ConstantMap,
@@ -41,6 +41,9 @@ from .specs import (
     StreamSpec,
     TensorSpec,
 )
+
+if TYPE_CHECKING:
+    from ..devices import DeviceDescription
 
 
 @dataclass(frozen=True, eq=False)
