@@ -82,6 +82,21 @@ def test_an_operator_brings_its_family_and_no_other(tmp_path: Path) -> None:
     assert not libraries(modules) & {"ethosu"}
 
 
+ENDS = """
+import atexit, gc, sys
+atexit.register(lambda: print("frozen", gc.get_freeze_count() > 0))
+sys.argv = ["ethoscade", "--version"]
+from ethoscade import __main__
+"""
+
+
+def test_a_process_of_ours_ends_without_a_look_for_garbage() -> None:
+    for ending, frozen in (("program()", True), ("main()", False), ("main(['--version'])", False)):
+        command = [sys.executable, "-c", f"{ENDS}__main__.{ending}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == [f"ethoscade {ethoscade.__version__}", f"frozen {frozen}"]
+
+
 VELA_OF_OTHERS = """
 import sys
 from ethoscade.codegen import vela, vela_modules
