@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +37,14 @@ class DType(enum.Enum):
     FLOAT64 = "float64"
     BOOL = "bool"
 
-    @property
+    # Asked for time and again of a dozen members.
+
+    @cached_property
     def numpy(self) -> np.dtype:
         """The NumPy dtype."""
         return np.dtype(self.value)
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         """Bytes of one element."""
         return self.numpy.itemsize
@@ -56,7 +59,7 @@ class DType(enum.Enum):
         """Whether elements are whole numbers, signed or not; truth values are not."""
         return self.numpy.kind in "iu"
 
-    @property
+    @cached_property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer type."""
         info = np.iinfo(self.value)

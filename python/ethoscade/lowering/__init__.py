@@ -94,11 +94,13 @@ class Support:
 
     def __call__(self, graph: Graph, op: Operator) -> str | None:
         """As `support`."""
-        own = (*op.inputs, *op.outputs, *op.intermediates)
         family = None if op.opaque is not None else FAMILIES.get(op.kind)
         case = Case(graph, op, self._accelerator)
         is_wide = family is not None and any(constraint.looks_back(case) for constraint in family.takes)
-        key = (op, graph if is_wide else None, *(None if t is None else graph.tensors[t] for t in own))
+        # Not by tensors' indices, which are others whenever a rewrite has dropped a tensor.
+        own = (tuple(None if t is None else graph.tensors[t] for t in ts) for ts in (op.inputs, op.outputs))
+        between = tuple(graph.tensors[t] for t in op.intermediates)
+        key = (op.kind, op.name, op.attrs, op.opaque, graph if is_wide else None, *own, between)
         if key not in self._known:
             self._known[key] = support(graph, op, self._accelerator)
         return self._known[key]
