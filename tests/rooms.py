@@ -53,7 +53,8 @@ BELOW: dict[str, set[str]] = {
     "run.inputs": {"errors", "util.arguments", "ir"},
     "run.cpu_operators": {"errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert"},
     "run.simulator": {"errors", "_core", "util.arguments"},
-    "run.timing": {"errors", "_core", "util.arguments", "target"},
+    "run.played": {"errors", "_core", "target"},
+    "run.timing": {"errors", "_core", "util.arguments", "target", "run.played"},
     "run.dataflow": {"_core"},
     "run.execution": {
         "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
@@ -70,7 +71,9 @@ BELOW: dict[str, set[str]] = {
     "pipeline.partition": {"target", "ir", "operators", "rewrites", "lowering", "pipeline.renaming"},
     "pipeline.macs": {"ir"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
-    "pipeline.table": {"target", "lowering", "scheduling", "codegen", "run.timing", "pipeline.explanation"},
+    "pipeline.table": {
+        "_core", "target", "lowering", "scheduling", "codegen", "run.played", "run.timing", "pipeline.explanation",
+    },
     "pipeline.cpu_time": {"errors", "cpus", "target", "ir", "pipeline.table"},
     "pipeline.curve": {"errors", "util.arguments", "scheduling", "page"},
     "pipeline.facts": {

@@ -32,7 +32,7 @@ from .cpu_time import CpuTime, cpu_time_of
 from .curve import Curve as Curve
 from .curve import knee_of as knee_of
 from .explanation import Explanation, Peak, explain, peak_of
-from .table import OperatorSummary, OperatorTable, table_of
+from .table import OperatorSummary, OperatorTable, StreamTotals, table_of, totals_of
 
 if TYPE_CHECKING:
     from ..codegen.micro_arena import MicroArena
@@ -277,6 +277,10 @@ class Compiled:
     def table(self) -> OperatorTable:
         """A row for each operator: cycles and what bounds them, bytes by memory, SRAM, MACs; the rows add up."""
         return table_of(self.artifact, self.target, self.npu, self.arrangement, self.operators, self.sram_bytes)
+
+    def stream_totals(self) -> StreamTotals:
+        """The cycles and the memories of `table()`, without its rows."""
+        return totals_of(self.artifact, self.target)
 
     @checked()
     def cpu_time(self, cpu: str | CpuDescription | None = None) -> CpuTime:
