@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from .configurations import FURTHER_RAM
 from .errors import ConfigError
 from .util.arguments import checked
 from .util.frozen import FrozenMap
+from .util.records import dataclass
 from .util.toml import TomlTable, parse_toml, read_toml
 
 FIGURES = ("accelerator", "clock", "bandwidths", "latencies", "sram", "cpu")

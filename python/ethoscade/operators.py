@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -48,6 +47,7 @@ from .ir import (
     TransposeConvAttrs,
     UnpackAttrs,
 )
+from .util.records import dataclass
 
 _Entry = TypeVar("_Entry")
 

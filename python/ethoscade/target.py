@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -15,6 +15,7 @@ from .configurations import FURTHER_RAM, MODE, SYSTEM, ConfigSection, Configurat
 from .configurations import default_config as default_config
 from .errors import ConfigError
 from .util.arguments import Count, checked, shown
+from .util.records import dataclass
 from .util.sizes import parse_size as parse_size
 from .util.sizes import size_of_kib as size_of_kib
 

@@ -8,9 +8,10 @@ memory where there is one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir import Graph
+from ..util.records import dataclass
 from .kernel_table import OURS, KernelTable
 
 

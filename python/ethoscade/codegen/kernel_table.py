@@ -7,10 +7,11 @@ becomes of calls is `c_kernels.chosen`'s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 
 if TYPE_CHECKING:
     from .c_kernels.cmsis_nn import CmsisNn

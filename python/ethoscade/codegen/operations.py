@@ -6,7 +6,6 @@ Owns the last neutral form of the program's steps: stripes and copies whose buff
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..ir import DType, Window
@@ -20,6 +19,7 @@ from ..lowering.npu import (
     Scaling,
     Upscale,
 )
+from ..util.records import dataclass
 
 CONSTANTS_REGION = 0
 ARENA_REGION = 1

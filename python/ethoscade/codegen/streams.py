@@ -7,7 +7,7 @@ the coding of weights are theirs.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from .. import _core
 from ..errors import CodegenError
 from ..lowering.npu import NpuOperation, OperationKind, Weights
 from ..target import Accelerator
+from ..util.records import dataclass
 from . import vela
 
 WEIGHT_ENCODERS = ("ethoscade", "vela")

@@ -6,7 +6,7 @@ Owns the blob's layout. How weights are compressed is `streams`'; the scale reco
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from ..lowering.npu import ConstantMap, NpuOperation, Table, Weights, tables_of
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .artifact import ConstantPlace
 from .streams import WEIGHT_ENCODERS, EncodingChoice, Stream, Streams, WrittenStream
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from .. import schema
@@ -17,6 +16,7 @@ from ..errors import ModelFormatError
 from ..ir import EIGHT_BIT, QUANTISED, Activation, DType, Tensor
 from ..operators import CODE_OF_ACTIVATION, OPERATORS
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, real_bounds
+from ..util.records import dataclass
 
 _ACTIVATION_OF_CODE = {code: activation for activation, code in CODE_OF_ACTIVATION.items()}
 _ACTIVATION_NAMES = {v: k for k, v in vars(schema.ActivationFunctionType).items() if isinstance(v, int)}

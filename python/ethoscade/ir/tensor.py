@@ -6,13 +6,14 @@ Owns what a tensor is by itself. Knows neither operators nor graphs.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ModelFormatError
+from ..util.records import dataclass
 
 Array = npt.NDArray[np.generic]
 """The values of one tensor."""

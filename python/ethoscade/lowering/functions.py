@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ..ir import GeluAttrs, LeakyReluAttrs, Operator, Tensor
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, quantise_real, scale_of, zero_point_of
+from ..util.records import dataclass
 from .exponential import divided, high_mul
 
 Stored = Callable[[int], int]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir import QUANTISED, DType, Graph, Operator, Window
+from ..util.records import dataclass
 from . import constraints, limits, views
 from .maker import Maker
 from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Table

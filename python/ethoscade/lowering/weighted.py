@@ -5,7 +5,7 @@ Owns the step from TFLite's weight tensors to `stage.Weights` and the constraint
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..ir import Array, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..quantised import MAX_WIDE_SHIFT, effective_scales, zero_point_of
+from ..util.records import dataclass
 from . import limits, views
 from .constraints import SUMS, Case, Constraint, OneType, feature_maps, named_types
 from .npu import Rounding, Weights

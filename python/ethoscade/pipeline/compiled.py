@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +27,7 @@ from ..target import Target
 from ..util.arguments import Range, checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress, Stopwatch
+from ..util.records import dataclass
 from .borders import Borders
 from .cpu_time import CpuTime, cpu_time_of
 from .curve import Curve as Curve

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +25,7 @@ from ..target import Target, compilation_target, parse_size, size_of_kib
 from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import nobody_asks, portion
+from ..util.records import dataclass
 from . import compiler
 from .borders import Borders, applied
 from .compiled import Compiled, Curve

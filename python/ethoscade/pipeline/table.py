@@ -7,7 +7,7 @@ what the streams take, cycle by cycle and byte by byte. Decides nothing; the wor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..codegen.artifact import Artifact, NpuCall
@@ -15,6 +15,7 @@ from ..lowering.npu import NpuGraph
 from ..scheduling.program import Arrangement, CallOperator, CopyConstants, LoadTable, Program, Stripe
 from ..target import Target
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .explanation import live_bytes_by_step
 
 if TYPE_CHECKING:

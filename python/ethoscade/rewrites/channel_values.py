@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +42,7 @@ from ..quantised import (
     scale_of,
     zero_point_of,
 )
+from ..util.records import dataclass
 from .draft import same_values
 
 WEIGHTED = ("CONV_2D", "FULLY_CONNECTED")

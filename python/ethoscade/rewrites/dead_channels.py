@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir import Array, ConvAttrs, DType, Graph, Operator, Quantisation, Tensor
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .channel_groups import CHANNELWISE, Groups
 from .channel_values import (
     WEIGHTED,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import _core
 from ..errors import ConfigError
 from ..target import Target
 from ..util.arguments import checked
+from ..util.records import dataclass
 from .played import played
 
 _TRANSFER = "dma"

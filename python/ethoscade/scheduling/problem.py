@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..operators import OPERATORS, updated
 from ..target import Memories, Target
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .specs import (
     Encoding,
     EncodingSpec,

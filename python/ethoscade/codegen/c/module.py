@@ -5,10 +5,11 @@ Owns `Module`, which `codegen.c_kernels` knows as `Operands`. Writes no file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...errors import CodegenError
 from ...ir import Graph, Operator, Tensor
+from ...util.records import dataclass
 from ..artifact import Artifact, CpuCall
 from ..c_kernels import Source, written
 from ..c_kernels.chosen import replaced
