@@ -147,6 +147,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "ethoscade.simulate": {"source": saved, "inputs": inputs},
         "Curve.fastest_within": {"budget": 100_000},
         "Compiled.explain": {},
+        "Compiled.stream_totals": {},
         "Compiled.table": {},
         "Compiled.addresses": {},
         "Compiled.cpu_time": {"cpu": "cortex-m4"},

@@ -5,19 +5,20 @@ from __future__ import annotations
 # From the ground up: a unit may import what `BELOW` says and nothing else of the project. A unit is a room, which is a
 # folder or a file at the root. A room that is named module by module is divided: each module is a unit, and the room's
 # own name is its `__init__`. On the right a divided room's name stands for any of its units.
-EVERYWHERE = {"util.frozen", "util.progress"}
+EVERYWHERE = {"util.frozen", "util.progress", "util.records"}
 GROUND = {"errors", "_core"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "util": set(),
     "util.frozen": set(),
     "util.progress": set(),
+    "util.records": set(),
     "util.arguments": {"errors"},
     "util.files": {"errors"},
     "util.sizes": {"errors", "util.arguments"},
     "util.toml": {"errors", "util.arguments", "util.files", "util.sizes"},
     "configurations": {"errors", "util.arguments", "util.files"},
-    "boards": {"errors", "util.arguments", "util.toml"},
+    "boards": {"errors", "util.arguments", "util.toml", "configurations"},
     "target": {"errors", "util.arguments", "util.sizes", "boards", "configurations"},
     "cpus": {"errors", "util.arguments"},
     "devices": {"errors", "_core", "util.arguments", "target"},
@@ -53,7 +54,8 @@ BELOW: dict[str, set[str]] = {
     "run.inputs": {"errors", "util.arguments", "ir"},
     "run.cpu_operators": {"errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert"},
     "run.simulator": {"errors", "_core", "util.arguments"},
-    "run.timing": {"errors", "_core", "util.arguments", "target"},
+    "run.played": {"errors", "_core", "target"},
+    "run.timing": {"errors", "_core", "util.arguments", "target", "run.played"},
     "run.dataflow": {"_core"},
     "run.execution": {
         "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
@@ -70,7 +72,9 @@ BELOW: dict[str, set[str]] = {
     "pipeline.partition": {"target", "ir", "operators", "rewrites", "lowering", "pipeline.renaming"},
     "pipeline.macs": {"ir"},
     "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
-    "pipeline.table": {"target", "lowering", "scheduling", "codegen", "run.timing", "pipeline.explanation"},
+    "pipeline.table": {
+        "_core", "target", "lowering", "scheduling", "codegen", "run.played", "run.timing", "pipeline.explanation",
+    },
     "pipeline.cpu_time": {"errors", "cpus", "target", "ir", "pipeline.table"},
     "pipeline.curve": {"errors", "util.arguments", "scheduling", "page"},
     "pipeline.facts": {
@@ -98,9 +102,9 @@ BELOW: dict[str, set[str]] = {
         "pipeline.debugging", "page", "pipeline.facts", "cpus", "pipeline.cpu_time", "pipeline.curve",
     },
     "pipeline.compiler": {
-        "errors", "target", "ir", "frontend", "rewrites", "lowering", "scheduling", "codegen", "pipeline.borders",
-        "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled", "pipeline.state",
-        "pipeline.table", "pipeline.network", "pipeline.emission",
+        "errors", "target", "ir", "operators", "frontend", "rewrites", "lowering", "scheduling", "codegen",
+        "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
+        "pipeline.state", "pipeline.table", "pipeline.network", "pipeline.emission",
     },
     "pipeline.advice": {
         "target", "ir", "rewrites", "lowering", "codegen", "pipeline.borders", "pipeline.explanation", "pipeline.table",

@@ -9,16 +9,16 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from .configurations import FURTHER_RAM
 from .errors import ConfigError
 from .util.arguments import checked
 from .util.frozen import FrozenMap
+from .util.records import dataclass
 from .util.toml import TomlTable, parse_toml, read_toml
 
-FURTHER_RAM = "Ram"
-"""What RAM beside a board's SRAM is called."""
 FIGURES = ("accelerator", "clock", "bandwidths", "latencies", "sram", "cpu")
 """What each board of the table has a source for, or says to be assumed."""
 _TABLE = Path(__file__).with_name("boards.toml")

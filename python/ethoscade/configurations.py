@@ -10,16 +10,18 @@ import configparser
 import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from .errors import ConfigError
 from .util.arguments import number_of, shown
 from .util.files import read_whole
+from .util.records import dataclass
 
 SYSTEM, MODE = "System_Config", "Memory_Mode"
 """The two kinds of sections."""
+FURTHER_RAM = "Ram"
+"""What RAM beside a board's SRAM is called, which no vela.ini has."""
 _CALLED = {SYSTEM: "system configuration", MODE: "memory mode"}
 _MOST_BYTES = 1 << 20
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from .errors import ConfigError
 from .util.arguments import number_of, shown
+from .util.records import dataclass
 
 Span = tuple[float, float]
 """The least and the most."""

@@ -7,7 +7,6 @@ Owns the description and three ready ones. What its numbers mean is for the core
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -16,6 +15,7 @@ from .errors import ConfigError
 from .target import Memories, Memory
 from .util.arguments import check_fields
 from .util.frozen import FrozenMap
+from .util.records import dataclass
 
 Rate = tuple[int, int]
 """So many per cycle, as an exact fraction: numerator and denominator, 1..65536 each."""

@@ -7,8 +7,8 @@ to the rows here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -47,6 +47,7 @@ from .ir import (
     TransposeConvAttrs,
     UnpackAttrs,
 )
+from .util.records import dataclass
 
 _Entry = TypeVar("_Entry")
 
@@ -223,3 +224,35 @@ def keyed(*parts: Mapping[str, _Entry]) -> Mapping[str, _Entry]:
                 raise AssertionError(f"{kind} stands in two parts of one table")
             found[kind] = entry
     return MappingProxyType({kind: found[kind] for kind in OPERATORS if kind in found})
+
+
+class KindTable(Mapping[str, _Entry]):
+    """A read-only table by kind, in the order of `OPERATORS`, whose parts are imported when one of their kinds is.
+
+    `parts` tells of each, as "module.NAME" in the `package`, which kinds it has: a process waits for no other's code.
+    """
+
+    def __init__(self, package: str, parts: Mapping[str, Sequence[str]]) -> None:
+        self._package, self._parts = package, parts
+        self._homes = keyed(*(dict.fromkeys(kinds, part) for part, kinds in parts.items()))
+        self._found: dict[str, _Entry] = {}
+
+    def __getitem__(self, kind: str) -> _Entry:
+        """Raises `AssertionError` if a part has other kinds than it is said to have: a mistake of this package."""
+        if kind not in self._found:
+            home = self._homes[kind]
+            module, _, name = home.rpartition(".")
+            part: Mapping[str, _Entry] = getattr(importlib.import_module(f".{module}", self._package), name)
+            if set(part) != set(told := self._parts[home]):
+                raise AssertionError(f"{home} has {', '.join(part)}, and is said to have {', '.join(told)}")
+            self._found.update(part)
+        return self._found[kind]
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._homes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from .boards import FURTHER_RAM, BoardDescription, board_named
-from .configurations import MODE, SYSTEM, ConfigSection, ConfigurationFile, read_configuration
+from .configurations import FURTHER_RAM, MODE, SYSTEM, ConfigSection, ConfigurationFile, read_configuration
 from .configurations import default_config as default_config
 from .errors import ConfigError
 from .util.arguments import Count, checked, shown
+from .util.records import dataclass
 from .util.sizes import parse_size as parse_size
 from .util.sizes import size_of_kib as size_of_kib
+
+if TYPE_CHECKING:
+    from .boards import BoardDescription
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ def load_target(
     Raises `ConfigError` naming what does not exist and what does, for another product's configuration and for an arena
     in flash. What can be simulated need not be compiled for: `compilation_target` is stricter.
     """
-    at = None if board is None else board_named(board)
+    at = None if board is None else _board_named(board)
     chip = _chip(accelerator or (DEFAULT_ACCELERATOR if at is None else at.accelerator))
     file = read_configuration(config)
     system = _system(chip, system_config, file, at, config is not None)
@@ -274,6 +277,13 @@ def _without_npu(
     chip = Accelerator(NO_NPU, 0, NO_NPU, (1, 1, 1), 0)
     sram, flash = Memory("Sram", (1, 1), 0, 0, 1), Memory("OffChipFlash", (1, 1), 0, 0, 1)
     return Target(chip, NO_NPU, NO_NPU, 0.0, flash, sram, sram)
+
+
+def _board_named(board: str | os.PathLike[str]) -> BoardDescription:
+    # Who names none waits neither for the table nor for what reads it.
+    from .boards import board_named
+
+    return board_named(board)
 
 
 def _chip(accelerator: str) -> Accelerator:

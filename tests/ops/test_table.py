@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import test_compiled
@@ -16,8 +16,8 @@ from ethoscade.frontend import read_tflite
 from ethoscade.frontend.operators import READERS
 from ethoscade.ir import DType, Graph
 from ethoscade.judge import reference
-from ethoscade.lowering import FAMILIES
-from ethoscade.operators import OPERATORS, OperatorKind, keyed
+from ethoscade.lowering import FAMILIES, binary
+from ethoscade.operators import OPERATORS, KindTable, OperatorKind, keyed
 from ethoscade.rewrites import FOLDED, drop_dead, simplify
 from graphs import GraphMaker, on_npu
 
@@ -120,6 +120,18 @@ def test_rooms_know_only_kinds_of_the_table() -> None:
     with pytest.raises(AssertionError, match="ADD stands in two parts"):
         keyed({"ADD": 1}, {"ADD": 2})
     assert list(keyed({"SPLIT": 1}, {"ADD": 2})) == ["ADD", "SPLIT"]
+
+
+def test_a_part_of_a_table_is_imported_with_its_kinds() -> None:
+    table = KindTable[Any]("ethoscade.lowering", {"binary.BINARY_FAMILIES": ["SUB", "ADD"], "nowhere.NOTHING": ["ABS"]})
+    assert list(table) == ["ABS", "ADD", "SUB"] and "ABS" in table and "DIV" not in table and len(table) == 3
+    with pytest.raises(AssertionError, match=r"BINARY_FAMILIES has ADD, .*MUL.* said to have SUB, ADD"):
+        table["ADD"]
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        table["ABS"]
+    with pytest.raises(AssertionError, match="ADD stands in two parts"):
+        KindTable[Any]("ethoscade", {"a.A": ["ADD"], "b.B": ["ADD"]})
+    assert FAMILIES["ADD"] is binary.BINARY_FAMILIES["ADD"] and FAMILIES.get("ATAN2") is None
 
 
 def test_attributes_of_the_table_are_those_of_the_network() -> None:

@@ -10,7 +10,7 @@ import pytest
 from ethoscade.codegen import c_source
 from ethoscade.codegen.artifact import Artifact, CpuCall
 from ethoscade.codegen.c_kernels import detection, workspaces
-from ethoscade.codegen.c_kernels.chosen import OURS
+from ethoscade.codegen.kernel_table import OURS
 from ethoscade.errors import UnsupportedOperatorError
 from ethoscade.ir import DType, Graph, Operator, Tensor
 from ethoscade.run import host_c

@@ -56,13 +56,73 @@ def test_compiling_imports_no_judge_and_no_picture(tmp_path: Path) -> None:
     model.write_bytes(tiny_conv())
     modules = of_command("compile", str(model), "-o", str(tmp_path / "out"))
     assert (tmp_path / "out" / "net_ethosu.tflite").is_file()
-    assert not libraries(modules) & {"ai_edge_litert", "matplotlib"}
+    assert not libraries(modules) & {"ai_edge_litert", "matplotlib", "hashlib", "tomllib", "tomli", "email"}
     assert "tflite.Model" in modules and "tflite" not in modules
-    # Timing is what the report says of cycles and bytes; whatever plays a network is not wanted.
-    players = [f"run.{name}" for name in ("simulator", "execution", "judgement", "host_c", "cpu_operators", "inputs")]
-    unwanted = ("judge", *players, "testing", "memory", "report.plot", "codegen.c_source")
+    # Of Vela what makes commands, without the tables of its front ends.
+    assert "ethosu.vela.register_command_stream_generator" in modules
+    assert not {name for name in modules if name.startswith(("ethosu.vela.tflite_", "ethosu.vela.tosa"))}
+    # Of the timing the sums are told, not each command's; whatever plays a network is not wanted.
+    players = ["simulator", "timing", "execution", "judgement", "host_c", "cpu_operators", "inputs"]
+    asked_for = ("memory", "boards", "devices", "page", "pipeline.addresses", "report.tables", "report.plot")
+    unwanted = (
+        "judge",
+        *(f"run.{name}" for name in players),
+        "testing",
+        *asked_for,
+        "codegen.c_source",
+        "codegen.c_kernels",
+    )
     rooms = {f"ethoscade.{room}" for room in unwanted}
     assert not {name for name in own(modules) if any(f"{name}.".startswith(f"{room}.") for room in rooms)}
+
+
+def test_an_operator_brings_its_family_and_no_other(tmp_path: Path) -> None:
+    model, out = tmp_path / "net.tflite", str(tmp_path / "out")
+    model.write_bytes(tiny_conv())
+    modules = of_command("compile", str(model), "-o", out)
+    assert "ethoscade.lowering.convolution" in modules
+    others = ("batch_matmul", "lookup", "padding", "recurrent", "resize", "softmax", "split", "svdf", "transpose_conv")
+    assert not {f"ethoscade.lowering.{name}" for name in others} & modules
+    # On a CPU alone nothing is lowered; kernels come with the C.
+    modules = of_command("compile", str(model), "--accelerator", "none", "--emit", "c", "-o", out)
+    assert "ethoscade.codegen.c_kernels.weighted" in modules
+    assert not libraries(modules) & {"ethosu"}
+
+
+ENDS = """
+import atexit, gc, sys
+atexit.register(lambda: print("frozen", gc.get_freeze_count() > 0))
+sys.argv = ["ethoscade", "--version"]
+from ethoscade import __main__
+"""
+
+
+def test_a_process_of_ours_ends_without_a_look_for_garbage() -> None:
+    for ending, frozen in (("program()", True), ("main()", False), ("main(['--version'])", False)):
+        command = [sys.executable, "-c", f"{ENDS}__main__.{ending}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == [f"ethoscade {ethoscade.__version__}", f"frozen {frozen}"]
+
+
+VELA_OF_OTHERS = """
+import sys
+from ethoscade.codegen import vela, vela_modules
+vela._prepare("ethos-u55-256")
+assert not {name for name in sys.modules if isinstance(sys.modules[name], vela_modules._Later)}
+import importlib.metadata
+import ethosu.vela
+from ethosu.vela import _version, architecture_features as features
+from ethosu.vela.tflite_mapping import optype_to_builtintype
+from ethosu.vela.operation import Op
+assert ethosu.vela.__version__ == _version.__version__ == importlib.metadata.version("ethos-u-vela")
+described = features.create_default_arch(features.Accelerator.Ethos_U65_512)
+assert type(described.tflite_supported_operators).__module__ == "ethosu.vela.tflite_supported_operators"
+assert optype_to_builtintype(Op.Conv2DBias) == "CONV_2D" and _version.__file__
+"""
+
+
+def test_others_find_all_of_vela_afterwards() -> None:
+    assert "ethosu.vela.tosa_mapping" in loaded(VELA_OF_OTHERS)
 
 
 def test_every_public_name_is_there() -> None:

@@ -130,10 +130,9 @@ def written_out(
         raise next(iter(made.refused.values()))
     written, manifest = _write(compiled, folder, made)
     check = _verified(args, compiled)
-    table = compiled.table()
     # Either is printed, never both.
-    report = summary.compile_json(compiled, written, check, table, args.cpu) if args.json else {}
-    text = "" if args.json else summary.compile_text(compiled, check, table, args.cpu)
+    report = summary.compile_json(compiled, written, check, args.cpu) if args.json else {}
+    text = "" if args.json else summary.compile_text(compiled, check, args.cpu)
     report["manifest"] = manifest
     if "tflite" in written:
         file = read_tflite(made.files[made.places["tflite"]])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..boards import known_boards
 from ..codegen.bundle import ARTEFACTS
@@ -16,6 +15,7 @@ from ..device_files import READY_DEVICES
 from ..project.folder import ALIASES
 from ..project.templates import TEMPLATES
 from ..target import TARGETS
+from ..util.records import dataclass
 from . import console
 from .common import DONE
 

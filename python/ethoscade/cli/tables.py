@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from ..cpus import described
 from ..pipeline.compiled import Compiled
-from ..report import tables
 from ..util.files import refuse_same, write_whole
 
 
@@ -40,6 +39,8 @@ def check(args: argparse.Namespace) -> None:
 def write(args: argparse.Namespace, compilations: Sequence[Compiled]) -> dict[str, str]:
     """Write the tables that are asked for; returns their paths by option. Raises `CodegenError`."""
     written = {}
+    if args.csv or args.addresses:
+        from ..report import tables
     if args.csv:
         written["csv"] = str(write_whole(args.csv, tables.operators_csv(compilations, args.cpu)))
     if args.addresses:

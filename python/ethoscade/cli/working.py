@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -39,6 +38,8 @@ class ProgressLine:
         self._drawn = now
         done = "#" * int(_BAR * step.fraction)
         text = f"{self.name}{step} [{done:<{_BAR}}] {100 * step.fraction:3.0f} %"
+        import shutil
+
         # A line that reached the edge would go on in the next one, where nobody could take it back.
         text = text[: max(shutil.get_terminal_size().columns - 1, 1)]
         _write(f"\r{text:<{self._width}}")

@@ -8,10 +8,11 @@ memory where there is one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..ir import Graph
-from .c_kernels.chosen import OURS, KernelTable
+from ..util.records import dataclass
+from .kernel_table import OURS, KernelTable
 
 
 @dataclass(frozen=True)

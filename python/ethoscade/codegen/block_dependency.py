@@ -15,9 +15,9 @@ Vela does the same.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from itertools import islice
 
 from ..lowering.npu import Layout
 from ..target import Accelerator
@@ -30,19 +30,32 @@ BANKS_WITHOUT_TABLES = 16
 """NPUs of so many banks of SHRAM, the smallest ones, have none for tables alone."""
 
 
-class _Box(NamedTuple):
-    """Part of a surface: its region, the byte ranges that hold it, ascending and apart, and its channels [c0, c1).
+_Span = tuple[int, int]
+
+
+class _Box:
+    """Part of a surface: the byte ranges that hold it, ascending and apart, and its channels.
 
     In NHWC ranges are of whole pixels; `phase` is then (offset modulo pixel size, pixel size), and boxes of equal phase
     can be told apart by their channels. It is None where rows are not whole pixels apart, and in NHCWB16, where the
     ranges are those of the channels' bricks.
     """
 
-    region: int
-    ranges: list[tuple[int, int]]
-    c0: int
-    c1: int
-    phase: tuple[int, int] | None
+    def __init__(self, surface: Surface, rows: _Span, columns: _Span, channels: _Span) -> None:
+        self.surface, self.part, self.channels = surface, (rows, columns, channels), channels
+        # Columns that all are one have no pixels of their own.
+        pixels = surface.layout is Layout.NHWC and surface.stride_x > 0 and surface.stride_y % surface.stride_x == 0
+        self.phase = (surface.offsets[0] % surface.stride_x, surface.stride_x) if pixels else None
+
+    @cached_property
+    def span(self) -> _Span:
+        """From the first to the last of these bytes."""
+        return self.surface.span(*self.part)
+
+    @cached_property
+    def ranges(self) -> list[_Span]:
+        """Wanted of boxes that lie in the same bytes from first to last."""
+        return self.surface.ranges(*self.part)
 
 
 def block_dependencies(operations: Sequence[Operation], accelerator: Accelerator) -> list[int]:
@@ -78,7 +91,7 @@ class _Before:
         for index in range(count - 1, max(count - 1 - MAX_BLOCKDEP, -1), -1):
             y, x, z = _block(kernel, index)
             y1, x1 = (min(a + b, n) for a, b, n in zip((y, x), kernel.block, kernel.output.shape, strict=False))
-            found.append(_box(kernel.output, (y, y1), (x, x1), (z, z + kernel.block[2])))
+            found.append(_Box(kernel.output, (y, y1), (x, x1), (z, z + kernel.block[2])))
         return found
 
 
@@ -87,14 +100,12 @@ def _looks_up(kernel: Kernel) -> bool:
 
 
 def _dependency(kernel: Kernel, recent: deque[_Before]) -> int:
-    reads = [(surface.region, surface.bounds()) for surface in kernel.inputs]
-    if not any(
-        region == before.region and _overlap(read, before.bounds) for region, read in reads for before in recent
-    ):
+    made = [surface for surface in kernel.inputs if any(map(_meets(surface), recent))]
+    if not made:
         return MAX_BLOCKDEP
-    written = [block for before in reversed(recent) for block in before.last_blocks][:MAX_BLOCKDEP]
+    written = list(islice((block for before in reversed(recent) for block in before.last_blocks), MAX_BLOCKDEP))
     allowed = MAX_BLOCKDEP
-    for job, boxes in enumerate(_first_reads(kernel)):
+    for job, boxes in enumerate(_first_reads(kernel, made)):
         # Job i may meet the last allowed - i jobs: find the nearest one that it depends on.
         for back, output in enumerate(written):
             if job + back >= allowed:
@@ -120,8 +131,14 @@ def _block_count(kernel: Kernel) -> int:
     return -(-h // bh) * -(-w // bw) * -(-c // bd)
 
 
-def _first_reads(kernel: Kernel) -> Iterator[list[_Box]]:
-    """What each of the first jobs reads."""
+def _meets(surface: Surface) -> Callable[[_Before], bool]:
+    """Whether a kernel before writes to where a surface lies, from its first to its last byte."""
+    bounds = surface.bounds()
+    return lambda before: surface.region == before.region and _overlap(bounds, before.bounds)
+
+
+def _first_reads(kernel: Kernel, surfaces: Sequence[Surface]) -> Iterator[list[_Box]]:
+    """What each of the first jobs reads of some of the kernel's inputs."""
     ifm_depth = kernel.inputs[0].shape[2]
     depth = IFM_BLOCK_DEPTH if kernel.kind.reads_whole_depth else ifm_depth
     parts = -(-ifm_depth // depth)
@@ -129,21 +146,19 @@ def _first_reads(kernel: Kernel) -> Iterator[list[_Box]]:
         y, x, _ = _block(kernel, job // parts)
         z = job % parts * depth
         y1, x1 = (min(a + b, n) for a, b, n in zip((y, x), kernel.block, kernel.output.shape, strict=False))
-        yield [_window(kernel, surface, (y, y1), (x, x1), (z, z + depth)) for surface in kernel.inputs]
+        yield [_window(kernel, surface, (y, y1), (x, x1), (z, z + depth)) for surface in surfaces]
 
 
-def _window(
-    kernel: Kernel, surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]
-) -> _Box:
+def _window(kernel: Kernel, surface: Surface, ys: _Span, xs: _Span, channels: _Span) -> _Box:
     if kernel.kind.is_elementwise:
         # A second operand of one row or column is read again for each.
         height, width, _ = surface.shape
-        return _box(surface, ys if height > 1 else (0, 1), xs if width > 1 else (0, 1), channels)
+        return _Box(surface, ys if height > 1 else (0, 1), xs if width > 1 else (0, 1), channels)
     window, factor = kernel.window, kernel.upscale.factor
     top, left, _, _ = kernel.padding
     rows = _read(ys, window.stride_h, top, window.dilated_h, factor, surface.shape[0])
     columns = _read(xs, window.stride_w, left, window.dilated_w, factor, surface.shape[1])
-    return _box(surface, rows, columns, channels)
+    return _Box(surface, rows, columns, channels)
 
 
 def _read(
@@ -155,21 +170,14 @@ def _read(
     return first, max(first, min(last + 1, extent))
 
 
-def _box(surface: Surface, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> _Box:
-    # Columns that all are one have no pixels of their own.
-    pixels = surface.layout is Layout.NHWC and surface.stride_x > 0 and surface.stride_y % surface.stride_x == 0
-    phase = (surface.offsets[0] % surface.stride_x, surface.stride_x) if pixels else None
-    return _Box(surface.region, surface.ranges(ys, xs, channels), *channels, phase)
-
-
-def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+def _overlap(a: _Span, b: _Span) -> bool:
     return a[0] < b[1] and b[0] < a[1]
 
 
 def _intersect(a: _Box, b: _Box) -> bool:
-    if a.region != b.region:
+    if a.surface.region != b.surface.region or not _overlap(a.span, b.span):
         return False
-    if a.phase is not None and a.phase == b.phase and (a.c1 <= b.c0 or b.c1 <= a.c0):
+    if a.phase is not None and a.phase == b.phase and not _overlap(a.channels, b.channels):
         return False
     i = j = 0
     while i < len(a.ranges) and j < len(b.ranges):

@@ -6,10 +6,10 @@ Owns the artefacts' names and file names, and what becomes of one that a network
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from ..errors import CodegenError, EthoscadeError, UnsupportedOperatorError
+from ..util.records import dataclass
 from .artifact import Artifact
 from .c.options import DEFAULT, COptions, Networks
 

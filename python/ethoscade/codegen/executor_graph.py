@@ -8,10 +8,10 @@ Format: apache/tvm v0.18, src/runtime/graph_executor/graph_executor.h.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from ..lowering.aliases import root
+from ..util.records import dataclass
 from .artifact import Artifact, CpuCall, NpuCall
 from .layout import call_tensors, lifetimes
 

@@ -18,10 +18,9 @@ What kernels of operators on the CPU keep (their `OpData` and options, 16 to som
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..frontend import ETHOS_U, tensor_counts
 from ..ir import Graph, Tensor
+from ..util.records import dataclass
 
 POINTER_BYTES = 4
 FIXED_BYTES = 584

@@ -6,7 +6,6 @@ Owns the last neutral form of the program's steps: stripes and copies whose buff
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..ir import DType, Window
@@ -20,6 +19,7 @@ from ..lowering.npu import (
     Scaling,
     Upscale,
 )
+from ..util.records import dataclass
 
 CONSTANTS_REGION = 0
 ARENA_REGION = 1
@@ -81,6 +81,22 @@ class Surface:
                 last = (columns - 1) * self.stride_x
                 found += [(start + skip, start + skip + last + width) for skip, width in runs]
         return _merged(found)
+
+    def span(self, ys: tuple[int, int], xs: tuple[int, int], channels: tuple[int, int]) -> tuple[int, int]:
+        """From the first to the last byte of `ranges`, which are hardly ever wanted where these lie apart."""
+        runs = self._runs(channels)
+        if not runs or ys[0] >= ys[1] or xs[0] >= xs[1]:
+            return 0, 0
+        skip, width = runs[-1]
+        if ys[1] <= self.height_0 and xs[1] <= self.width_0:
+            first = self.offsets[0] + ys[0] * self.stride_y + xs[0] * self.stride_x
+            last = self.offsets[0] + (ys[1] - 1) * self.stride_y + (xs[1] - 1) * self.stride_x
+            return first + runs[0][0], last + skip + width
+        # Rows ascend in each tile: the first and the last one of each are enough.
+        turns = (ys[0], ys[1] - 1, self.height_0 - 1, self.height_0, self.height_1 - 1, self.height_1)
+        pieces = [piece for y in turns if ys[0] <= y < ys[1] for piece in self._pieces(y, *xs)]
+        last = max(start + (columns - 1) * self.stride_x for start, columns in pieces)
+        return min(pieces)[0] + runs[0][0], last + skip + width
 
     def _pieces(self, y: int, x0: int, x1: int) -> list[tuple[int, int]]:
         """Columns [x0, x1) of a row as the tiles cut them: (byte of the first one's first channel, columns)."""

@@ -7,8 +7,7 @@ the coding of weights are theirs.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from .. import _core
 from ..errors import CodegenError
 from ..lowering.npu import NpuOperation, OperationKind, Weights
 from ..target import Accelerator
+from ..util.records import dataclass
 from . import vela
 
 WEIGHT_ENCODERS = ("ethoscade", "vela")
@@ -92,6 +92,24 @@ class PlannedStream:
         return self.plan.write(_volume(self.values, self.zero_point))
 
 
+class _Elements:
+    """Weights as a part of keys: equal where the core is given the same. Keeps the array, which is there anyway."""
+
+    __slots__ = ("_hash", "_values", "_zero_point")
+
+    def __init__(self, values: npt.NDArray[np.integer], zero_point: int) -> None:
+        self._values, self._zero_point = values, zero_point
+        self._hash = hash(_volume(values, zero_point))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Elements) or self._hash != other._hash:
+            return False
+        return _volume(self._values, self._zero_point) == _volume(other._values, other._zero_point)
+
+
 class Streams:
     """The streams of weights on an accelerator; equal weights in equal orders are encoded once."""
 
@@ -99,7 +117,7 @@ class Streams:
         self._accelerator = accelerator
         self._encoder = encoder
         self._known: dict[Hashable, Stream] = {}
-        self._digests: dict[tuple[int, int, int], tuple[Weights, tuple[bytes, str, int]]] = {}
+        self._parts: dict[tuple[int, int, int], tuple[Weights, _Elements]] = {}
 
     def of(self, operation: NpuOperation, choice: EncodingChoice, first: int, channels: int) -> Stream:
         """The stream of an operation's output channels from `first` on.
@@ -120,7 +138,7 @@ class Streams:
         if inputs <= at_once and max(height * dilation[0], width * dilation[1]) <= _SUB_KERNEL:
             depth = micro
         order = (_four(values.shape), depth, micro, depthwise, choice.part_kernel, wide, dilation)
-        content = (*self._digest(weights, first, channels), *order)
+        content = (self._part(weights, first, channels), *order)
         if content not in self._known:
             self._known[content] = (
                 PlannedStream(
@@ -145,14 +163,14 @@ class Streams:
             )
         return self._known[content]
 
-    def _digest(self, weights: Weights, first: int, channels: int) -> tuple[bytes, str, int]:
+    def _part(self, weights: Weights, first: int, channels: int) -> _Elements:
         """Equal for equal weights of equal types; told once for each part of an operation's, whatever the order."""
         part = (id(weights), first, channels)
-        if part not in self._digests:
-            elements, dtype, zero_point = _volume(weights.values[first : first + channels], weights.zero_point)
+        if part not in self._parts:
+            values = weights.values[first : first + channels]
             # The weights stay, so that no others get their number.
-            self._digests[part] = weights, (blake2b(elements, digest_size=32).digest(), dtype, zero_point)
-        return self._digests[part][1]
+            self._parts[part] = weights, _Elements(values, weights.zero_point)
+        return self._parts[part][1]
 
 
 def _check(operation: NpuOperation, accelerator: Accelerator, choice: EncodingChoice) -> None:

@@ -396,4 +396,5 @@ class _Writer:
         schema.ModelAddMetadata(self.builder, entries)
         model = schema.ModelEnd(self.builder)
         self.builder.Finish(model, b"TFL3")
-        return bytes(self.builder.Output())
+        # Its Output() is a copy.
+        return bytes(memoryview(self.builder.Bytes)[self.builder.Head() :])

@@ -32,6 +32,7 @@ from ..lowering.npu import (
 )
 from ..target import Accelerator
 from .operations import TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
+from .vela_modules import without_tables
 
 _API_MAJOR = 1
 _CONTROL_MASK = 0xFFFF
@@ -80,9 +81,15 @@ _importing = threading.Lock()
 @cache
 def _api() -> ModuleType:
     # Vela's modules import each other in circles and from inside functions: two threads might see halves.
-    with _importing:
-        from ethosu.vela import api, architecture_allocator, driver_actions, weight_compressor  # noqa: F401
-        from ethosu.vela import register_command_stream_generator as _  # noqa: F401
+    with _importing, without_tables():
+        from ethosu.vela import (  # noqa: F401
+            api,
+            architecture_allocator,
+            driver_actions,
+            npu_performance,
+            register_command_stream_generator,
+            weight_compressor,
+        )
 
     version = api.npu_get_api_version() >> 16
     if version != _API_MAJOR:
@@ -104,11 +111,11 @@ def _prepare(name: str) -> Any:
     """The accelerator, with Vela's description of it made beforehand.
 
     When its API makes that, it prints warnings about configuration files, which play no part. Output belongs to the
-    whole process, so it is the printing that is taken away.
+    whole process, so it is the printing that is taken away; and the tables of operators, which play none either.
     """
+    accelerator = _accelerator(name)
     from ethosu.vela import architecture_features as features
 
-    accelerator = _accelerator(name)
     kind = features.Accelerator.from_npu_accelerator(accelerator)
     default = features.ArchitectureFeatures.DEFAULT_CONFIG
     described = _quiet(features.ArchitectureFeatures)(
@@ -125,17 +132,14 @@ def _prepare(name: str) -> Any:
 
 
 def _quiet(described: type) -> type:
-    """The class with methods that print nothing: each has module globals of its own, with another `print`."""
+    """The class with methods that print nothing and ask for no tables: each has module globals of its own."""
+    nothing = dict.fromkeys(("print", "TFLiteSupportedOperators", "TosaSupportedOperators"), lambda *_, **__: None)
     methods = {
         name: FunctionType(
-            method.__code__,
-            {**method.__globals__, "print": lambda *_, **__: None},
-            name,
-            method.__defaults__,
-            method.__closure__,
+            method.__code__, {**method.__globals__, **nothing}, name, method.__defaults__, method.__closure__
         )
         for name, method in vars(described).items()
-        if isinstance(method, FunctionType) and "print" in method.__code__.co_names
+        if isinstance(method, FunctionType) and not nothing.keys().isdisjoint(method.__code__.co_names)
     }
     return type(described.__name__, (described,), methods)
 

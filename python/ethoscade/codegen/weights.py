@@ -5,8 +5,9 @@ Owns the blob's layout. How weights are compressed is `streams`'; the scale reco
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from ..lowering.npu import ConstantMap, NpuOperation, Table, Weights, tables_of
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .artifact import ConstantPlace
 from .streams import WEIGHT_ENCODERS, EncodingChoice, Stream, Streams, WrittenStream
 
@@ -193,14 +195,15 @@ def lay_out(
 ) -> Constants:
     """The blob of what is `used`, as (operation, portion); by default all as a whole, either way; then `tables`."""
     room = _laid_out(encoded, used)
-    end = room.end
-    parts = [part if isinstance(part, bytes) else part.write() for part in room.parts]
+    # Part after part, so that the parts of a large network are not there beside the whole.
+    blob = io.BytesIO()
+    for part in room.parts:
+        blob.write(part if isinstance(part, bytes) else part.write())
     offsets: dict[Table, int] = {}
     for table in tables:
-        offsets[table] = end
-        parts.append(table.data)
-        end += table.size_bytes
-    return Constants(b"".join(parts), FrozenMap(room.places), FrozenMap(offsets))
+        offsets[table] = blob.tell()
+        blob.write(table.data)
+    return Constants(blob.getvalue(), FrozenMap(room.places), FrozenMap(offsets))
 
 
 def places_of(

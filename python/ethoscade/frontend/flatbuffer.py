@@ -187,7 +187,7 @@ def children(parent: Any, field: str, place: str, limit: int, ledger: Ledger) ->
 def integers(accessor: Any, field: str) -> list[int]:
     """A vector field of integers as Python ints; an absent one is empty."""
     vector = getattr(accessor, f"{field}AsNumpy")()
-    return [] if isinstance(vector, int) else [int(v) for v in vector]
+    return [] if isinstance(vector, int) else list(map(int, vector.tolist()))
 
 
 def union(operator: Any, accessor_type: Any, place: str, ledger: Ledger) -> Any | None:

@@ -8,13 +8,14 @@ either lies, and who carries it over to the next run, is not decided here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import Array, Operator, Tensor, Variable
 from ..operators import OPERATORS, RESOURCE_KINDS
+from ..util.records import dataclass
 from .flatbuffer import Ledger, children, integers, union
 from .operators import read_operators
 from .tensors import Bytes, read_tensors

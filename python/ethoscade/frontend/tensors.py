@@ -213,15 +213,15 @@ def read_quantisation(parameters: Any, name: str, shape: tuple[int, ...], dtype:
     Raises `ModelFormatError` for scales and zero points that cannot be or that do not match the shape.
     """
     raw_scales = parameters.ScaleAsNumpy()
-    scales = () if isinstance(raw_scales, int) else tuple(float(s) for s in raw_scales)
+    scales = () if isinstance(raw_scales, int) else tuple(map(float, raw_scales.tolist()))
     zero_points = tuple(integers(parameters, "ZeroPoint"))
     if not scales:
         return None
-    for scale in scales:
-        if not (math.isfinite(scale) and scale >= 0):
-            raise ModelFormatError(
-                f"tensor '{name}' has scale {scale}; a scale is finite and greater than 0", tensor=name, value=scale
-            )
+    if not (all(map(math.isfinite, scales)) and min(scales) >= 0):
+        scale = next(scale for scale in scales if not (math.isfinite(scale) and scale >= 0))
+        raise ModelFormatError(
+            f"tensor '{name}' has scale {scale}; a scale is finite and greater than 0", tensor=name, value=scale
+        )
     if not zero_points:
         zero_points = (0,) * len(scales)
     if len(zero_points) != len(scales):
@@ -231,13 +231,13 @@ def read_quantisation(parameters: Any, name: str, shape: tuple[int, ...], dtype:
             value=len(zero_points),
         )
     low, high = dtype.limits
-    for zero_point in zero_points:
-        if not low <= zero_point <= high:
-            raise ModelFormatError(
-                f"tensor '{name}' has zero point {zero_point}, outside of {dtype.value} ({low} to {high})",
-                tensor=name,
-                value=zero_point,
-            )
+    if not (low <= min(zero_points) and max(zero_points) <= high):
+        zero_point = next(zero_point for zero_point in zero_points if not low <= zero_point <= high)
+        raise ModelFormatError(
+            f"tensor '{name}' has zero point {zero_point}, outside of {dtype.value} ({low} to {high})",
+            tensor=name,
+            value=zero_point,
+        )
     if len(scales) == 1:
         return Quantisation(scales, zero_points)
     axis = int(parameters.QuantizedDimension())

@@ -5,8 +5,7 @@ Owns the fields and their meaning. Who reads and checks them is the frontend's m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..util.records import dataclass
 from .tensor import Activation
 
 

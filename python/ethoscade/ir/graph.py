@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from ..errors import ModelFormatError
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .attributes import Attrs
 from .tensor import Array, Tensor
 

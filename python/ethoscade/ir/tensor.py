@@ -6,12 +6,14 @@ Owns what a tensor is by itself. Knows neither operators nor graphs.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ModelFormatError
+from ..util.records import dataclass
 
 Array = npt.NDArray[np.generic]
 """The values of one tensor."""
@@ -36,12 +38,14 @@ class DType(enum.Enum):
     FLOAT64 = "float64"
     BOOL = "bool"
 
-    @property
+    # Asked for time and again of a dozen members.
+
+    @cached_property
     def numpy(self) -> np.dtype:
         """The NumPy dtype."""
         return np.dtype(self.value)
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         """Bytes of one element."""
         return self.numpy.itemsize
@@ -56,7 +60,7 @@ class DType(enum.Enum):
         """Whether elements are whole numbers, signed or not; truth values are not."""
         return self.numpy.kind in "iu"
 
-    @property
+    @cached_property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer type."""
         info = np.iinfo(self.value)

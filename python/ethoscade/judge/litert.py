@@ -14,7 +14,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from ..errors import VerificationError
 from ..ir import Array
+from ..util.records import dataclass
 from . import litert_models
 
 Values = Mapping[int, Array]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +27,7 @@ from ..errors import UnsupportedOperatorError, VerificationError
 from ..ir import Array, Graph
 from ..operators import OPERATORS, own_outputs, updated
 from ..util.progress import Tick, nobody_asks
+from ..util.records import dataclass
 from . import judges, litert, reference
 from .noise import random_input
 from .noise import random_inputs as random_inputs

@@ -11,75 +11,51 @@ from typing import Protocol
 
 from .. import schema
 from ..ir import Graph, Integers, Operator
-from ..operators import RESHAPES, keyed
+from ..operators import RESHAPES, KindTable
 from ..target import Accelerator
-from . import (
-    arg_max,
-    batch_matmul,
-    bilinear,
-    binary,
-    concatenation,
-    convolution,
-    depthwise,
-    division,
-    elementwise,
-    extremes,
-    fully_connected,
-    gather,
-    identity,
-    l2_normalization,
-    log_softmax,
-    lookup,
-    mean,
-    padding,
-    pooling,
-    prelu,
-    recurrent,
-    reshapes,
-    resize,
-    softmax,
-    split,
-    squared_difference,
-    svdf,
-    transpose,
-    transpose_conv,
-)
+from . import reshapes
 from .constraints import Case, first_refusal
 from .family import Family
 from .npu import NpuGraph, NpuGraphBuilder
 
 __all__ = ["FAMILIES", "Family", "Selection", "Support", "elements", "lower", "support"]
 
-FAMILIES = keyed(
-    arg_max.ARG_MAX_FAMILIES,
-    batch_matmul.MATRIX_FAMILIES,
-    bilinear.BILINEAR_FAMILIES,
-    binary.BINARY_FAMILIES,
-    concatenation.JOIN_FAMILIES,
-    convolution.CONVOLUTION_FAMILIES,
-    depthwise.DEPTHWISE_FAMILIES,
-    division.DIVISION_FAMILIES,
-    elementwise.ELEMENTWISE_FAMILIES,
-    extremes.EXTREME_FAMILIES,
-    fully_connected.DENSE_FAMILIES,
-    gather.GATHER_FAMILIES,
-    identity.QUANTISE_FAMILIES,
-    l2_normalization.L2_FAMILIES,
-    log_softmax.LOG_SOFTMAX_FAMILIES,
-    lookup.LOOKUP_FAMILIES,
-    mean.MEAN_FAMILIES,
-    padding.PAD_FAMILIES,
-    pooling.POOL_FAMILIES,
-    prelu.PRELU_FAMILIES,
-    recurrent.RECURRENT_FAMILIES,
-    resize.RESIZE_FAMILIES,
-    softmax.SOFTMAX_FAMILIES,
-    split.SPLIT_FAMILIES,
-    squared_difference.SQUARED_DIFFERENCE_FAMILIES,
-    svdf.SVDF_FAMILIES,
-    transpose.TRANSPOSE_FAMILIES,
-    transpose_conv.TRANSPOSE_CONV_FAMILIES,
-)
+FAMILIES: Mapping[str, Family] = KindTable(
+    __name__,
+    {
+        "arg_max.ARG_MAX_FAMILIES": ["ARG_MAX"],
+        "batch_matmul.MATRIX_FAMILIES": ["BATCH_MATMUL"],
+        "bilinear.BILINEAR_FAMILIES": ["RESIZE_BILINEAR"],
+        "binary.BINARY_FAMILIES": ["ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB"],
+        "concatenation.JOIN_FAMILIES": ["CONCATENATION", "PACK"],
+        "convolution.CONVOLUTION_FAMILIES": ["CONV_2D"],
+        "depthwise.DEPTHWISE_FAMILIES": ["DEPTHWISE_CONV_2D"],
+        "division.DIVISION_FAMILIES": ["DIV"],
+        "elementwise.ELEMENTWISE_FAMILIES": ["ABS"],
+        "extremes.EXTREME_FAMILIES": ["REDUCE_MAX", "REDUCE_MIN"],
+        "fully_connected.DENSE_FAMILIES": ["FULLY_CONNECTED"],
+        "gather.GATHER_FAMILIES": ["GATHER"],
+        "identity.QUANTISE_FAMILIES": ["QUANTIZE"],
+        "l2_normalization.L2_FAMILIES": ["L2_NORMALIZATION"],
+        "log_softmax.LOG_SOFTMAX_FAMILIES": ["LOG_SOFTMAX"],
+        "lookup.LOOKUP_FAMILIES": [
+            "ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "NEG", "RELU", "RELU6", "RELU_0_TO_1",
+            "RELU_N1_TO_1", "RSQRT", "SQRT", "TANH",
+        ],
+        "mean.MEAN_FAMILIES": ["MEAN", "SUM"],
+        "padding.PAD_FAMILIES": ["MIRROR_PAD", "PAD", "PADV2", "REVERSE_V2", "TILE"],
+        "pooling.POOL_FAMILIES": ["AVERAGE_POOL_2D", "MAX_POOL_2D"],
+        "prelu.PRELU_FAMILIES": ["PRELU"],
+        "recurrent.RECURRENT_FAMILIES": ["UNIDIRECTIONAL_SEQUENCE_LSTM"],
+        "resize.RESIZE_FAMILIES": ["RESIZE_NEAREST_NEIGHBOR"],
+        "softmax.SOFTMAX_FAMILIES": ["SOFTMAX"],
+        "split.SPLIT_FAMILIES": ["SLICE", "SPLIT", "SPLIT_V", "STRIDED_SLICE", "UNPACK"],
+        "squared_difference.SQUARED_DIFFERENCE_FAMILIES": ["SQUARED_DIFFERENCE"],
+        "svdf.SVDF_FAMILIES": ["SVDF"],
+        "transpose.TRANSPOSE_FAMILIES": ["TRANSPOSE"],
+        "transpose_conv.TRANSPOSE_CONV_FAMILIES": ["TRANSPOSE_CONV"],
+    },
+)  # fmt: skip
 """How each kind that the NPU computes runs on it."""
 
 
@@ -118,11 +94,13 @@ class Support:
 
     def __call__(self, graph: Graph, op: Operator) -> str | None:
         """As `support`."""
-        own = (*op.inputs, *op.outputs, *op.intermediates)
         family = None if op.opaque is not None else FAMILIES.get(op.kind)
         case = Case(graph, op, self._accelerator)
         is_wide = family is not None and any(constraint.looks_back(case) for constraint in family.takes)
-        key = (op, graph if is_wide else None, *(None if t is None else graph.tensors[t] for t in own))
+        # Not by tensors' indices, which are others whenever a rewrite has dropped a tensor.
+        own = (tuple(None if t is None else graph.tensors[t] for t in ts) for ts in (op.inputs, op.outputs))
+        between = tuple(graph.tensors[t] for t in op.intermediates)
+        key = (op.kind, op.name, op.attrs, op.opaque, graph if is_wide else None, *own, between)
         if key not in self._known:
             self._known[key] = support(graph, op, self._accelerator)
         return self._known[key]

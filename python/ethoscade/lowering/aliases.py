@@ -7,13 +7,22 @@ and reads it: that is `partition`'s decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..ir import Graph, Operator, TransposeAttrs
-from ..operators import RESHAPES, keyed
-from . import concatenation, gather, moves, padding, split
+from ..operators import RESHAPES, KindTable
 
-_MOVES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = keyed(
-    concatenation.JOIN_BOXES, gather.GATHER_BOXES, padding.PAD_BOXES, split.SPLIT_BOXES
+if TYPE_CHECKING:
+    from .moves import Box
+
+_MOVES: Mapping[str, Callable[[Graph, Operator, int], Sequence[Box]]] = KindTable(
+    __package__,
+    {
+        "concatenation.JOIN_BOXES": ["CONCATENATION", "PACK"],
+        "gather.GATHER_BOXES": ["GATHER"],
+        "padding.PAD_BOXES": ["MIRROR_PAD", "PAD", "PADV2", "REVERSE_V2", "TILE"],
+        "split.SPLIT_BOXES": ["SLICE", "SPLIT", "SPLIT_V", "STRIDED_SLICE", "UNPACK"],
+    },
 )
 
 

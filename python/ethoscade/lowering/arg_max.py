@@ -10,12 +10,12 @@ zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ..ir import DType, Graph
+from ..util.records import dataclass
 from . import constraints, extremes, views
 from .family import Family
 from .maker import Maker

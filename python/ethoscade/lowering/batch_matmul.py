@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ..ir import Activation, BatchMatMulAttrs, DType, Graph, Operator, Tensor
 from ..quantised import activation_range, product_scale, zero_point_of
+from ..util.records import dataclass
 from . import constraints, limits, moves, operands, views
 from .family import Family
 from .maker import AS_IS, Maker

@@ -10,7 +10,7 @@ Values that have 16 bits themselves leave none for sums: one operation weighs al
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -19,6 +19,7 @@ import numpy as np
 
 from ..ir import DType, Graph, ResizeBilinearAttrs, Window
 from ..quantised import bilinear_taps
+from ..util.records import dataclass
 from . import constraints, limits, resize, views
 from .family import Family
 from .maker import Maker

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ import numpy as np
 from ..ir import EIGHT_BIT, QUANTISED, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..target import Accelerator
+from ..util.records import dataclass
 from . import limits, views
 
 Views = Sequence[tuple[Tensor, views.Shape3]]

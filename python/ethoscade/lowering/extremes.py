@@ -8,9 +8,9 @@ The NPU has no minimum pool: what each value leaves of all bits is pooled, and t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..ir import Graph, ReductionAttrs, Window
+from ..util.records import dataclass
 from . import constraints, limits, reductions, views
 from .family import Family
 from .maker import AS_IS, Maker

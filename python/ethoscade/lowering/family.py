@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ..ir import Graph, Integers, Operator
+from ..util.records import dataclass
 from .constraints import Constraint
 from .npu import NpuGraphBuilder
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from ..ir import GeluAttrs, LeakyReluAttrs, Operator, Tensor
 from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, quantise_real, scale_of, zero_point_of
+from ..util.records import dataclass
 from .exponential import divided, high_mul
 
 Stored = Callable[[int], int]
@@ -86,11 +88,20 @@ def _of_reals(op: Operator, ifm: Tensor, ofm: Tensor) -> Stored:
     assert function is not None, "kinds of this kernel have a function of reals"
     scale, inverse = np.float32(scale_of(ifm)), _ONE / np.float32(scale_of(ofm))
 
-    def stored(value: int) -> int:
-        units = function(scale * np.float32(value - zero)) * inverse
-        return rounded(np.float32(rounded(units)) + np.float32(result_zero))
+    lowest, highest = ifm.dtype.limits
+    reals = scale * (np.arange(lowest, highest + 1) - zero).astype(np.float32)
+    units = np.array([function(real) for real in reals], np.float32) * inverse
+    found = _rounded_all(_rounded_all(units).astype(np.float32) + np.float32(result_zero))
+    return lambda value: int(found[value - lowest])
 
-    return stored
+
+def _rounded_all(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """As `rounded`, for all of them."""
+    for wrong in x[~(np.abs(x) < _INT32_END)]:
+        rounded(wrong)
+    wide = x.astype(np.float64)
+    found: npt.NDArray[np.float64] = np.copysign(np.floor(np.abs(wide) + 0.5), wide)
+    return found
 
 
 def _single(function: Callable[[float], float], x: np.float32) -> np.float32:

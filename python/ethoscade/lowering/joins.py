@@ -9,8 +9,9 @@ it than are gone: it never costs memory.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..util.records import dataclass
 from . import copies, views
 from .copies import Cuboid
 from .npu import (

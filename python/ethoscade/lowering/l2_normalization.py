@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir import DType, Graph, Tensor
 from ..quantised import scale_of, zero_point_of
+from ..util.records import dataclass
 from . import constraints, last_axis, limits
 from .family import Family
 from .maker import AS_IS, Maker, high

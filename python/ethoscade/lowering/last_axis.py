@@ -7,9 +7,10 @@ what such operators demand of their channels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir import DType, Window
+from ..util.records import dataclass
 from . import constraints, extremes, limits, views
 from .maker import Maker
 from .npu import FeatureMap, OperationKind

@@ -6,9 +6,10 @@ operations follow each other is their family's business.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..ir import DType, Window
+from ..util.records import dataclass
 from . import expressions, views
 from .npu import (
     UNSCALED,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir import QUANTISED, DType, Graph, Operator, Window
+from ..util.records import dataclass
 from . import constraints, limits, views
 from .maker import Maker
 from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Table
@@ -46,25 +47,20 @@ class Stretch:
 
     def over(self, inner: Stretch) -> Stretch | None:
         """This axis and the next inner one seen as one, None if the elements are not equally far apart then."""
-        outer = replace(
-            self,
-            start=self.start * inner.extent,
-            step=self.step * inner.extent,
-            first=self.first * inner.places,
-            pace=self.pace * inner.places,
-        )
-        goes_on = (outer.step, outer.pace) == (inner.step * inner.count, inner.pace * inner.count)
-        if outer.count > 1 and inner.count > 1 and not goes_on:
+        step, pace = self.step * inner.extent, self.pace * inner.places
+        goes_on = (step, pace) == (inner.step * inner.count, inner.pace * inner.count)
+        if self.count > 1 and inner.count > 1 and not goes_on:
             return None
-        steps = inner if inner.count > 1 or outer.count == 1 else outer
+        if inner.count > 1 or self.count == 1:
+            step, pace = inner.step, inner.pace
         return Stretch(
-            outer.count * inner.count,
+            self.count * inner.count,
             self.extent * inner.extent,
             self.places * inner.places,
-            outer.start + inner.start,
-            steps.step,
-            outer.first + inner.first,
-            steps.pace,
+            self.start * inner.extent + inner.start,
+            step,
+            self.first * inner.places + inner.first,
+            pace,
         )
 
 
@@ -316,8 +312,10 @@ def _grouped(box: Box, rows: int, columns: int) -> ImageBox | None:
 
 
 def _merged(runs: Sequence[Stretch]) -> Stretch | None:
-    found: Stretch | None = Stretch(1, 1, 1)
-    for run in runs:
+    if not runs:
+        return Stretch(1, 1, 1)
+    found: Stretch | None = runs[0]
+    for run in runs[1:]:
         found = None if found is None else found.over(run)
     return found
 

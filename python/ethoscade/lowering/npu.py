@@ -11,13 +11,14 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..ir import DType, Graph, Window
+from ..util.records import dataclass
 from .te import Compute, Propagator, propagator
 
 ARENA = "arena"

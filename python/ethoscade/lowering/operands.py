@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ..ir import Array, DType, Graph, Operator, Tensor
 from ..quantised import zero_point_of
+from ..util.records import dataclass
 from . import constraints, limits, moves, strided, views
 from .maker import Maker
 from .npu import ConstantMap, FeatureMap, Scalar

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..ir import DType, Graph, Operator, PoolAttrs, Window
 from ..quantised import activation_range
+from ..util.records import dataclass
 from . import batches, constraints, expressions, limits, strides, views
 from .family import Family
 from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding

@@ -8,7 +8,7 @@ run begins with is read, the last step's is handed on: whoever holds it between 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..ir import DType, Graph, LstmAttrs, LstmInputs, Operator, Quantisation, Tensor
 from ..quantised import effective_scales, scale_of, zero_point_of
+from ..util.records import dataclass
 from . import constraints, limits, moves
 from .family import Family
 from .maker import AS_IS, Maker

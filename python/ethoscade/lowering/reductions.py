@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from ..ir import DType, Tensor, Window
+from ..util.records import dataclass
 from . import constraints, limits, views
 from .maker import AS_IS, Maker
 from .npu import Channels, FeatureMap, OperationKind, Scale, Weights

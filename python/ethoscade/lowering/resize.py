@@ -7,10 +7,10 @@ single pixel is read again and again where it lies, to any size.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..ir import Graph, ResizeNearestAttrs, Tensor
 from ..quantised import nearest_indices
+from ..util.records import dataclass
 from . import constraints, strided, views
 from .family import Family
 from .maker import Maker

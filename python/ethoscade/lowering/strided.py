@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
+from ..util.records import dataclass
 from . import limits, moves, views
 from .maker import Maker
 from .npu import BRICK_CHANNELS, Area, Channels, FeatureMap

@@ -10,7 +10,7 @@ state between runs is no matter of this room.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ..ir import DType, Graph, Operator, SvdfAttrs, SvdfInputs
 from ..quantised import svdf_scales, zero_point_of
+from ..util.records import dataclass
 from . import constraints, limits, views
 from .family import Family
 from .maker import AS_IS, Maker

@@ -8,9 +8,9 @@ single place where its geometry is written down.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ beside one of 2 is taken by leaving the zeros out again: that axis has stride an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir import Graph, Operator, TransposeConvAttrs, Window
 from ..quantised import activation_range
+from ..util.records import dataclass
 from . import batches, constraints, expressions, resize, views, weighted
 from .family import Family
 from .maker import Maker

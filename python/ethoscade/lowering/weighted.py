@@ -5,7 +5,7 @@ Owns the step from TFLite's weight tensors to `stage.Weights` and the constraint
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..ir import Array, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
 from ..quantised import MAX_WIDE_SHIFT, effective_scales, zero_point_of
+from ..util.records import dataclass
 from . import limits, views
 from .constraints import SUMS, Case, Constraint, OneType, feature_maps, named_types
 from .npu import Rounding, Weights
@@ -130,12 +131,13 @@ def _magnitudes(weights: Tensor, output_axis: int) -> npt.NDArray[np.int64]:
     """The sum of |weight| behind each output channel. Precondition: the weights are constant."""
     channels = np.moveaxis(weights.constant(), output_axis, 0)
     zero_point = _zero_point(weights)
-    # A few channels at a time: wide integers take eight times the file's bytes.
+    wide = np.int16 if channels.dtype.itemsize == 1 else np.int64
+    # A few channels at a time: wide integers take several times the file's bytes.
     step = max(_PIECE_WEIGHTS * len(channels) // max(channels.size, 1), 1)
     found = np.zeros(len(channels), np.int64)
     for first in range(0, len(channels), step):
-        centred = channels[first : first + step].astype(np.int64) - zero_point
-        found[first : first + step] = np.abs(centred).reshape(len(centred), -1).sum(axis=1)
+        centred = channels[first : first + step].astype(wide) - wide(zero_point)
+        found[first : first + step] = np.abs(centred).reshape(len(centred), -1).sum(axis=1, dtype=np.int64)
     return found
 
 
@@ -149,6 +151,9 @@ def _scales(reals: tuple[float, ...], weights: Tensor, bias: Tensor | None, outp
     factors = np.broadcast_to(np.array(reals), sums.shape)
     # What rounds to zero does so whichever way a sum wraps: dead channels have such biases.
     matter = np.minimum(sums, 1 << 31) * factors >= 0.49
+    # None is wrong where the largest sum would bear the largest shift.
+    if not matter.any() or limits.rescale(float(factors[matter].max()), int(sums[matter].max())) is None:
+        return None
     wrong = (
         limits.rescale(float(real), int(most))
         for real, most, matters in zip(factors, sums, matter, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from .. import _core
@@ -17,6 +17,7 @@ from ..scheduling.program import Program
 from ..util.arguments import checked, held
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress, Stopwatch, Tick
+from ..util.records import dataclass
 from .csv import read_csv, write_csv
 from .model import Buffer, Gap, Pool, Share
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..errors import ConfigError
 from ..util.arguments import check_fields, checked
+from ..util.records import dataclass
 
 _STEPS = range(-(1 << 63), 1 << 63)
 _BYTES = range(1 << 60)

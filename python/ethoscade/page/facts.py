@@ -6,8 +6,9 @@ Owns these types and what follows from an arena's buffers alone. Knows no compil
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from ..util.records import dataclass
 
 HolderKind = Literal["input", "output", "state", "intermediate", "rolling", "weights", "workspace"]
 """What bytes of the arena are for."""

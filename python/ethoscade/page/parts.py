@@ -6,8 +6,9 @@ Owns the types alone; all texts in them are plain text, which `document` escapes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from ..util.records import dataclass
 
 Cell = str | int | float | None
 """A value of a table; None is a value that there is not, which sorts last and is empty in CSV."""

@@ -6,12 +6,12 @@ Owns the rows of the address table and reading them off a placed program. Places
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..codegen.artifact import Artifact
 from ..lowering.npu import NpuGraph
 from ..scheduling.program import Arrangement, CallOperator, Program, ProgramBuffer, Step, in_fast
 from ..target import Target
+from ..util.records import dataclass
 from .explanation import buffer_names, operation_at
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from ..codegen.artifact import Artifact
@@ -19,6 +18,7 @@ from ..lowering import FAMILIES
 from ..lowering.npu import NpuGraph, NpuOperation, OperationKind
 from ..rewrites import DeadChannels
 from ..target import Memory, Target
+from ..util.records import dataclass
 from .borders import find
 from .explanation import Peak, short
 from .table import OperatorRow, OperatorSummary, OperatorTable

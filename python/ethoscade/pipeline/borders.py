@@ -13,7 +13,7 @@ output. `codegen.layout` says the same of places, and refuses others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..codegen.layout import ALIGNMENT_BYTES, distance, may_overlay
@@ -24,6 +24,7 @@ from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program,
 from ..util.arguments import shown
 from ..util.frozen import FrozenMap
 from ..util.progress import Tick
+from ..util.records import dataclass
 from .placing import ITERATIONS, placed, settled
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ itself is `advice`'s.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..codegen import micro_kernels
 from ..codegen.artifact import NpuCall
@@ -16,6 +16,7 @@ from ..frontend import read_tflite
 from ..scheduling import schedule as scheduling
 from ..target import Target, compilation_target
 from ..util.arguments import checked
+from ..util.records import dataclass
 from . import compiler
 from .advice import Advice, Looked, advise
 from .borders import applied

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,13 +27,13 @@ from ..target import Target
 from ..util.arguments import Range, checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress, Stopwatch
-from .addresses import Address, addresses_of
+from ..util.records import dataclass
 from .borders import Borders
 from .cpu_time import CpuTime, cpu_time_of
 from .curve import Curve as Curve
 from .curve import knee_of as knee_of
 from .explanation import Explanation, Peak, explain, peak_of
-from .table import OperatorSummary, OperatorTable, table_of
+from .table import OperatorSummary, OperatorTable, StreamTotals, table_of, totals_of
 
 if TYPE_CHECKING:
     from ..codegen.micro_arena import MicroArena
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ..run.execution import ExecutionResult
     from ..run.timing import TimingReport
     from ..trace.record import Record
+    from .addresses import Address
 
 MOST_SEEDS = 10_000
 """Most random inputs of one verification: all of them are kept at once."""
@@ -278,6 +279,10 @@ class Compiled:
         """A row for each operator: cycles and what bounds them, bytes by memory, SRAM, MACs; the rows add up."""
         return table_of(self.artifact, self.target, self.npu, self.arrangement, self.operators, self.sram_bytes)
 
+    def stream_totals(self) -> StreamTotals:
+        """The cycles and the memories of `table()`, without its rows."""
+        return totals_of(self.artifact, self.target)
+
     @checked()
     def cpu_time(self, cpu: str | CpuDescription | None = None) -> CpuTime:
         """What the operators on the CPU cost on a core such as "cortex-m55@400MHz": a range, not in `milliseconds`.
@@ -289,6 +294,8 @@ class Compiled:
 
     def addresses(self) -> tuple[Address, ...]:
         """Where everything lies: each buffer of the arena, by address and time, then the constants, by address."""
+        from .addresses import addresses_of
+
         return addresses_of(self.artifact, self.target, self.npu, self.arrangement)
 
     def explain(self) -> Explanation:

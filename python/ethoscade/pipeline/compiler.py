@@ -14,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ..codegen import command_stream
-from ..codegen.c_kernels import OURS, KernelTable, workspaces
+from ..codegen.kernel_table import OURS, KernelTable
 from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
 from ..codegen.weights import (
     EncodedOperation,
@@ -31,6 +31,7 @@ from ..lowering.folding import fold_tables
 from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph, NpuOperation, tables_of
 from ..lowering.slices import read_in_place
+from ..operators import OPERATORS
 from ..rewrites import remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
@@ -138,7 +139,7 @@ def prepare(
         if not target.has_npu:
             kept = dict.fromkeys(range(len(graph.operators)), _NO_NPU)
         divided = partition(graph, support, kept)
-        scratch = workspaces(graph, divided.cpu_operators, kernels)
+        scratch = _workspaces(graph, divided.cpu_operators, kernels)
         edges = tuple(edge for edge in overlaid(graph) if edge.operator not in scratch)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
@@ -196,6 +197,17 @@ def _log(graph: Graph, divided: Partition, npu: NpuGraph, encodings: Sequence[En
                 "%s '%s': %d bytes of constants, blocks of %d channels",
                 operation.kind.value, short(operation.name), encoding.constant_bytes, encoding.block_depth,
             )  # fmt: skip
+
+
+def _workspaces(graph: Graph, on_cpu: Sequence[int], kernels: KernelTable) -> dict[int, int]:
+    """Bytes that kernels of the operators on the CPU work in, by operator, where these are any."""
+    # Kernels of ours work in none but for some of other people's operators: who has none of these waits for no kernel.
+    asked = [i for i in on_cpu if kernels != OURS or graph.operators[i].kind not in OPERATORS]
+    if not asked:
+        return {}
+    from ..codegen.c_kernels import workspaces
+
+    return workspaces(graph, asked, kernels)
 
 
 def check_not_compiled(source: Graph) -> None:

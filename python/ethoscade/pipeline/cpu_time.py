@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..cpus import CpuDescription, described
 from ..errors import ConfigError
 from ..ir import Graph, Operator
 from ..target import Target
+from ..util.records import dataclass
 from .table import OperatorSummary
 
 

@@ -6,12 +6,13 @@ Owns the type. Searches nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
 from ..errors import ConfigError
 from ..scheduling.schedule import Proposal
 from ..util.arguments import checked
+from ..util.records import dataclass
 
 
 def knee_of(points: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ from ..scheduling.program import (
     Stripe,
     in_scarce,
 )
+from ..util.records import dataclass
 
 _PLURAL: Mapping[BufferKind, str] = {
     "tensor": "tensors",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from ..util.arguments import checked, shown
 from ..util.files import MANIFEST_SUFFIX, write_together
 from ..util.frozen import FrozenMap
 from ..util.progress import one_of_many
+from ..util.records import dataclass
 from .compiled import Compiled
 from .compiler import Model, Progress
 from .prepared import EPSILON, compile

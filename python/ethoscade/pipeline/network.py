@@ -6,10 +6,10 @@ Owns the type that everything after the encoder works on, and stating its proble
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
-from ..codegen.c_kernels import OURS, KernelTable
+from ..codegen.kernel_table import OURS, KernelTable
 from ..codegen.weights import EncodedOperation
 from ..ir import Graph
 from ..lowering.npu import NpuGraph
@@ -19,6 +19,7 @@ from ..scheduling.problem import Problem
 from ..scheduling.specs import Encoding
 from ..target import Target
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .borders import Border, inside_of
 from .partition import Partition
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..ir import Graph
 from ..lowering import FAMILIES, Support
@@ -17,6 +17,7 @@ from ..operators import RESHAPES
 from ..rewrites import why_kept
 from ..target import Accelerator
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .renaming import Renamed, copied, renamed, why_called
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
 from ..device_files import device_named
@@ -26,6 +26,7 @@ from ..scheduling.problem import Problem
 from ..scheduling.schedule import arrange, resolution_of
 from ..target import ACCELERATORS
 from ..util.arguments import checked
+from ..util.records import dataclass
 from .borders import Border
 from .compiled import Curve
 from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, explore, within_memory

@@ -9,13 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any
 
-from ..codegen.c_kernels import OURS, KernelTable, read
-from ..codegen.c_kernels.cmsis_nn import NAME as CMSIS_NN
-from ..codegen.c_kernels.cmsis_nn import is_meant as is_library
+from ..codegen.kernel_table import OURS, KernelTable
 from ..codegen.layout import ALIGNMENT_BYTES
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError
@@ -27,6 +25,7 @@ from ..target import Target, compilation_target, parse_size, size_of_kib
 from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import nobody_asks, portion
+from ..util.records import dataclass
 from . import compiler
 from .borders import Borders, applied
 from .compiled import Compiled, Curve
@@ -394,11 +393,14 @@ def _made_ready(
 
 
 def _chosen(kernels: str | os.PathLike[str] | None, cmsis_nn: str | os.PathLike[str] | None) -> KernelTable:
-    if kernels is None or not is_library(kernels):
-        if cmsis_nn is not None:
-            raise ConfigError(f"cmsis_nn is the folder of kernels '{CMSIS_NN}', which were not asked for")
-        return OURS if kernels is None else read(kernels)
-    return read(kernels, cmsis_nn)
+    if kernels is None and cmsis_nn is None:
+        return OURS
+    from ..codegen.c_kernels import cmsis_nn as library
+    from ..codegen.c_kernels import read
+
+    if cmsis_nn is not None and not library.is_meant(kernels):
+        raise ConfigError(f"cmsis_nn is the folder of kernels '{library.NAME}', which were not asked for")
+    return OURS if kernels is None else read(kernels, cmsis_nn)
 
 
 def _check_encoder(name: str) -> None:

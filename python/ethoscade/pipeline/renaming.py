@@ -10,12 +10,12 @@ where the CPU would have nothing else to do.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..ir import Graph, Operator
 from ..lowering import aliases, reshapes
 from ..operators import RESHAPES
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 
 
 @dataclass(frozen=True)

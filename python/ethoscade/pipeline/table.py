@@ -7,18 +7,20 @@ what the streams take, cycle by cycle and byte by byte. Decides nothing; the wor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import field
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..codegen.artifact import Artifact, NpuCall
 from ..lowering.npu import NpuGraph
 from ..scheduling.program import Arrangement, CallOperator, CopyConstants, LoadTable, Program, Stripe
 from ..target import Target
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .explanation import live_bytes_by_step
 
 if TYPE_CHECKING:
-    from ..run.timing import TimedCommand, TimingReport
+    from .._core import TimedTraffic
+    from ..run.timing import TimedCommand, TimingReport, Traffic
 
 WAITING = "waiting"
 """What bounds cycles in which no kernel runs: something that the next one needs is not there yet."""
@@ -114,6 +116,13 @@ class OperatorTable:
     memories: tuple[MemoryTraffic, ...]
 
 
+class StreamTotals(NamedTuple):
+    """What all streams of a network take together: cycles, and what goes through each memory."""
+
+    cycles: int
+    memories: tuple[MemoryTraffic, ...]
+
+
 @dataclass
 class _Share:
     """What is found of one operator while the streams are read."""
@@ -162,8 +171,17 @@ def table_of(
         macs=macs,
         utilisation=_utilisation(macs, cycles, target),
         sram_bytes=sram_bytes,
-        memories=_traffic(reports),
+        memories=_traffic([{name: _figures(of) for name, of in report.memories.items()} for report in reports]),
     )
+
+
+def totals_of(artifact: Artifact, target: Target) -> StreamTotals:
+    """The cycles and the memories of the table, without its rows."""
+    from ..run.played import played
+
+    streams = [played(call.payload, target) for call in artifact.calls if isinstance(call, NpuCall)]
+    cycles = sum(totals[0] for totals, _, _ in streams)
+    return StreamTotals(cycles, _traffic([dict(ports) for _, ports, _ in streams]))
 
 
 def _timed(artifact: Artifact, target: Target, npu: NpuGraph, program: Program) -> Iterator[TimingReport]:
@@ -243,20 +261,19 @@ def _row(summary: OperatorSummary, share: _Share, target: Target, live: int | No
     )
 
 
-def _traffic(reports: Sequence[TimingReport]) -> tuple[MemoryTraffic, ...]:
-    names = dict.fromkeys(name for report in reports for name in report.memories)
+def _figures(of: Traffic) -> TimedTraffic:
+    """The core's words for it."""
+    read, written = (of.kernel_read_bytes, of.dma_read_bytes), (of.kernel_written_bytes, of.dma_written_bytes)
+    return read[0], written[0], read[1], written[1], of.command_bytes, of.busy_cycles
+
+
+def _traffic(streams: Sequence[Mapping[str, TimedTraffic]]) -> tuple[MemoryTraffic, ...]:
+    names = dict.fromkeys(name for stream in streams for name in stream)
     found = []
     for name in names:
-        of = [report.memories[name] for report in reports]
-        found.append(
-            MemoryTraffic(
-                memory=name,
-                read_bytes=sum(one.kernel_read_bytes + one.dma_read_bytes for one in of),
-                written_bytes=sum(one.written_bytes for one in of),
-                command_bytes=sum(one.command_bytes for one in of),
-                busy_cycles=sum(one.busy_cycles for one in of),
-            )
-        )
+        sums = map(sum, zip(*(stream[name] for stream in streams), strict=True))
+        read, written, copied, stored, commands, busy = sums
+        found.append(MemoryTraffic(name, read + copied, written + stored, commands, busy))
     return tuple(found)
 
 

@@ -11,7 +11,6 @@ import os
 import struct
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from ..errors import ConfigError, ProjectError
 from ..ir import Array, DType
+from ..util.records import dataclass
 from . import frames
 from .description import Description, TensorPlace
 from .frames import Command, Frame, Outcome

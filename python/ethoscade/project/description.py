@@ -10,7 +10,7 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..errors import ProjectError
 from ..ir import Array, DType
 from ..lowering.npu import BRICK_CHANNELS
 from ..util.files import read_whole
+from ..util.records import dataclass
 
 FILE = "ethoscade-project.json"
 MODEL = "model.tflite"

@@ -11,7 +11,8 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
-from dataclasses import dataclass
+
+from ..util.records import dataclass
 
 _HEAD = struct.Struct("<IBBH")
 _CRC = struct.Struct("<I")

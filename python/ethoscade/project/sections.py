@@ -6,10 +6,10 @@ Owns the reading of section headers (System V ABI, "Section Header") of 32 and 6
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ProjectError
+from ..util.records import dataclass
 
 _WRITE, _ALLOCATED, _CODE = 1, 2, 4
 _NO_BITS = 8

@@ -10,13 +10,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import NoReturn
 
 from ..errors import ProjectError
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .description import Description
 from .npu_mailbox import NpuServer
 from .streams import ByteStream

@@ -6,12 +6,12 @@ Owns the `Trial`. The reference and the comparison are `judge.verification`'s.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..ir import Array, Graph
 from ..judge.verification import Observation, Verification, verify
 from ..util.progress import Progress, Stopwatch
+from ..util.records import dataclass
 from .connection import CallTime, Connection
 from .sections import Section, sections_of
 from .template import Board, Project, Template

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..page.pictures import colour, figure, save
 from ..pipeline.compiled import Curve
+from ..util.records import dataclass
 
 _COLOURS = ("c4", "c3", "c2", "c5", "c6", "c8", "c1", "c7")
 _WIDE = 12

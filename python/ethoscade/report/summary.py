@@ -16,10 +16,9 @@ from ..errors import BudgetError, EthoscadeError
 from ..pipeline.compiled import Compiled, Curve, InterfaceTensor, KindOnCpu
 from ..pipeline.cpu_time import CpuTime
 from ..pipeline.explanation import Explanation, alive_lines, short
-from ..pipeline.table import OperatorTable
+from ..pipeline.table import StreamTotals
 from ..rewrites import DeadChannels
 from ..target import Target
-from . import tables
 
 if TYPE_CHECKING:
     from ..judge.verification import Verification
@@ -32,13 +31,11 @@ def compile_json(
     compiled: Compiled,
     artifacts: Mapping[str, str],
     verification: Verification | None = None,
-    table: OperatorTable | None = None,
     cpu: str | None = None,
 ) -> dict[str, Any]:
-    """The object that `compile --json` and `verify --json` print.
+    """The object that `compile --json` and `verify --json` print; `cpu` is the core that the CPU's operators are on."""
+    from . import tables
 
-    `table` is the network's, if it is known already; `cpu` the core that operators on the CPU are estimated on.
-    """
     npu = sum(op.where == "npu" for op in compiled.operators)
     result: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -69,7 +66,7 @@ def compile_json(
         "cpu_operators": [{"name": op.name, "kind": op.kind, "reason": op.reason} for op in compiled.cpu_operators],
         "dead_channels": dead_channels_json(compiled.dead_channels),
         "epsilon": float(compiled.curve.epsilon),
-        **tables.table_json(table or compiled.table()),
+        **tables.table_json(compiled.table()),
         "addresses": tables.addresses_json(compiled.addresses()),
         "cascades": compiled.cascades,
         "npu_commands": compiled.npu_commands,
@@ -233,10 +230,9 @@ def error_json(error: EthoscadeError) -> dict[str, Any]:
 def compile_text(
     compiled: Compiled,
     verification: Verification | None = None,
-    table: OperatorTable | None = None,
     cpu: str | None = None,
 ) -> str:
-    """A compilation in a few lines; `table` and `cpu` as for `compile_json`."""
+    """A compilation in a few lines; `cpu` as for `compile_json`."""
     time = compiled.cpu_time(cpu)
     target = compiled.target
     rows = [
@@ -252,7 +248,7 @@ def compile_text(
             ("cycles", f"{compiled.cycles:,} (cost model, NPU only)"),
             *_time_rows(compiled),
             *_cpu_rows(compiled, time),
-            *_traffic_rows(table or compiled.table()),
+            *_traffic_rows(compiled.stream_totals()),
             ("cascades", f"{compiled.cascades} over {_cascaded(compiled)} of {len(compiled.operators)} operators"),
             ("NPU commands", f"{compiled.npu_commands:,}"),
         ]
@@ -357,12 +353,12 @@ def _cpu_json(time: CpuTime) -> dict[str, Any]:
     }
 
 
-def _traffic_rows(table: OperatorTable) -> list[tuple[str, str]]:
+def _traffic_rows(totals: StreamTotals) -> list[tuple[str, str]]:
     """What an inference moves through each memory, the command stream included, and for how long that keeps it busy."""
     rows = []
-    for memory in table.memories:
+    for memory in totals.memories:
         moved = f"{memory.read_bytes + memory.command_bytes:,} bytes read, {memory.written_bytes:,} written"
-        busy = 100 * memory.busy_cycles / table.cycles
+        busy = 100 * memory.busy_cycles / totals.cycles
         rows.append((f"  {memory.memory}", f"{moved}; busy {busy:.0f} % of the time"))
     return rows
 

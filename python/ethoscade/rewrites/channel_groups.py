@@ -9,9 +9,11 @@ result's channel is not needed either. Whoever makes a channel never needs it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from ..ir import ConcatenationAttrs, Graph, Operator, PadAttrs, ReductionAttrs
 from ..operators import ACTIVATION_OPERATORS
@@ -45,6 +47,9 @@ CHANNELWISE = frozenset(
 )
 """Kinds of which each channel of the result depends on that channel of the operands alone."""
 
+_Nodes = npt.NDArray[np.intp]
+"""Channels of all tensors, numbered one tensor behind the other."""
+
 
 class Groups:
     """Groups of channels, and the first reason why each one is needed.
@@ -61,8 +66,8 @@ class Groups:
         for tensor, held in channels.items():
             self._first[tensor] = size
             size += len(held.known)
-        self._parent = list(range(size))
-        self._needed: dict[int, str] = {}
+        self._ties: list[tuple[_Nodes, _Nodes]] = []
+        self._needs: list[tuple[_Nodes, Sequence[str]]] = []
         for index, op in enumerate(graph.operators):
             if index in on_npu:
                 self._take(op)
@@ -70,10 +75,14 @@ class Groups:
                 self._pin_all(op, "on the CPU")
         for tensor in graph.outputs:
             self._pin(tensor, "it leaves the network")
-        self._reasons: dict[int, str] = {}
-        for node, why in self._needed.items():
-            self._reasons.setdefault(self._root(node), why)
-        self._roots = [self._root(node) for node in range(size)]
+        roots = _joined(size, self._ties)
+        self._roots: list[int] = roots.tolist()
+        self._reasons = self._first_reasons(roots)
+
+    @property
+    def spare(self) -> set[int]:
+        """The groups that nobody needs."""
+        return set(self._roots) - self._reasons.keys()
 
     def why_needed(self, group: int) -> str | None:
         """What cannot do without a group, in a sentence without a full stop, or None."""
@@ -122,8 +131,8 @@ class Groups:
         reads = [f"{_who(op)} reads {self._name(source)}, where {what}" for what in whats]
         # Channels are many, sentences few.
         which = np.where(takes_any, 2, np.where(held.known, 1, 0))
-        for channel in np.flatnonzero(~spared).tolist():
-            self._need(source, channel, reads[which[channel]])
+        needed = np.flatnonzero(~spared)
+        self._needs.append((self._first[source] + needed, [reads[what] for what in which[needed].tolist()]))
 
     def _depthwise(self, op: Operator) -> None:
         source, result = op.input(0), op.outputs[0]
@@ -131,8 +140,8 @@ class Groups:
         if inputs == 1 and outputs > 1:
             self._pin(source, f"{_who(op)} makes all of its channels of one")
         elif self._has(source, inputs) and self._has(result, outputs):
-            for channel in range(outputs):
-                self._tie(source, channel // (outputs // inputs), result, channel)
+            channels = np.arange(outputs)
+            self._tie(source, channels // (outputs // inputs), result, channels)
         else:
             self._pin_all(op, "and its other side keeps its channels")
 
@@ -150,8 +159,7 @@ class Groups:
             self._pin_all(op, "and not all that it reads and writes has the same channels")
             return
         for operand in operands:
-            for channel in range(count):
-                self._tie(operand, channel, result, channel)
+            self._tie(operand, np.arange(count), result, np.arange(count))
 
     def _mixes(self, op: Operator) -> bool:
         """Whether the operator reaches across channels."""
@@ -171,8 +179,7 @@ class Groups:
             return
         first = 0
         for part, size in zip(parts, sizes, strict=True):
-            for channel in range(size):
-                self._tie(part, channel, result, first + channel)
+            self._tie(part, np.arange(size), result, first + np.arange(size))
             first += size if along else 0
 
     # Bookkeeping.
@@ -185,28 +192,44 @@ class Groups:
     def _name(self, tensor: int) -> str:
         return f"'{self.graph.tensors[tensor].name}'"
 
-    def _root(self, node: int) -> int:
-        while self._parent[node] != node:
-            self._parent[node] = self._parent[self._parent[node]]
-            node = self._parent[node]
-        return node
-
-    def _tie(self, a: int, channel_a: int, b: int, channel_b: int) -> None:
-        first, second = sorted((self._root(self._first[a] + channel_a), self._root(self._first[b] + channel_b)))
-        self._parent[second] = first
-
-    def _need(self, tensor: int, channel: int, why: str) -> None:
-        self._needed.setdefault(self._first[tensor] + channel, why)
+    def _tie(self, a: int, channels_a: _Nodes, b: int, channels_b: _Nodes) -> None:
+        self._ties.append((self._first[a] + channels_a, self._first[b] + channels_b))
 
     def _pin(self, tensor: int, why: str) -> None:
-        for channel in range(len(self.channels[tensor].known) if tensor in self.channels else 0):
-            self._need(tensor, channel, why)
+        if tensor in self.channels:
+            count = len(self.channels[tensor].known)
+            self._needs.append((self._first[tensor] + np.arange(count), [why] * count))
+
+    def _first_reasons(self, roots: _Nodes) -> dict[int, str]:
+        """The reason of each group that is needed: the first one that there was for any of its channels."""
+        if not self._needs:
+            return {}
+        groups, first = np.unique(roots[np.concatenate([places for places, _ in self._needs])], return_index=True)
+        reasons = list(chain.from_iterable(reasons for _, reasons in self._needs))
+        return {group: reasons[place] for group, place in zip(groups.tolist(), first.tolist(), strict=True)}
 
     def _pin_all(self, op: Operator, why: str) -> None:
         for tensor in (*op.inputs, *op.outputs):
             if tensor is not None:
                 verb = "makes" if tensor in op.outputs else "reads"
                 self._pin(tensor, f"{_who(op)} {verb} {self._name(tensor)}, {why}")
+
+
+def _joined(size: int, ties: Sequence[tuple[_Nodes, _Nodes]]) -> _Nodes:
+    """Of so many places the first that each is tied to, by however many others between them."""
+    roots = np.arange(size)
+    if not ties:
+        return roots
+    one, other = (np.concatenate(side) for side in zip(*ties, strict=True))
+    while True:
+        before = roots.copy()
+        least = np.minimum(before[one], before[other])
+        # Both hear of it, and so do those that they were told of: steps double from turn to turn.
+        for told in (one, other, before[one], before[other]):
+            np.minimum.at(roots, told, least)
+        roots = roots[roots]
+        if np.array_equal(roots, before):
+            return roots
 
 
 def spared_by(graph: Graph, op: Operator, held: ConstantChannels) -> Mask:

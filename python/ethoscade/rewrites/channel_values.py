@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +42,7 @@ from ..quantised import (
     scale_of,
     zero_point_of,
 )
+from ..util.records import dataclass
 from .draft import same_values
 
 WEIGHTED = ("CONV_2D", "FULLY_CONNECTED")
@@ -79,6 +79,8 @@ class ConstantChannels:
 
     def mapped(self, change: Callable[[int], int | None]) -> ConstantChannels:
         """Each constant through a function that may lose it."""
+        if not self.known.any():
+            return ConstantChannels.unknown(len(self.known))
         return ConstantChannels.of([None if value is None else change(value) for value in self.listed()])
 
 
@@ -238,6 +240,8 @@ def _output(graph: Graph, op: Operator, sums: Integers, known: Mask) -> Constant
     reals = reals * len(sums) if len(reals) == 1 else reals
     activation = op.attrs.activation if isinstance(op.attrs, (ConvAttrs, FullyConnectedAttrs)) else None
     assert activation is not None
+    if not known.any():
+        return ConstantChannels.unknown(len(known))
     lowest, highest = activation_range(ofm.quantisation, ofm.dtype, activation)
     found: list[int | None] = []
     for total, real, is_known in zip(sums + bias_of(graph, op, len(sums)), reals, known, strict=True):
@@ -287,6 +291,8 @@ def _add(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> Consta
     a, b, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
     if len(read[0].known) != len(read[1].known):
         return _nothing(graph, op, read)
+    if not (read[0].known & read[1].known).any():
+        return ConstantChannels.unknown(len(read[0].known))
     limits = activation_range(ofm.quantisation, ofm.dtype, op.attributes(AddAttrs).activation)
     twice = 2.0 * max(scale_of(a), scale_of(b))
 
@@ -360,7 +366,8 @@ def _joined(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> Con
     if not all(same_values(graph.read(op, place), ofm) for place in range(len(op.inputs))):
         return _nothing(graph, op, read)
     if op.attributes(ConcatenationAttrs).axis == len(graph.read(op).shape) - 1:
-        return ConstantChannels.of([value for part in read for value in part.listed()])
+        values, known = ([getattr(part, name) for part in read] for name in ("values", "known"))
+        return ConstantChannels(np.concatenate(values), np.concatenate(known))
     return ConstantChannels.of(
         [v[0] if len(set(v)) == 1 else None for v in zip(*(part.listed() for part in read), strict=True)]
     )

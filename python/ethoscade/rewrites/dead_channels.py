@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..ir import Array, ConvAttrs, DType, Graph, Operator, Quantisation, Tensor
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .channel_groups import CHANNELWISE, Groups
 from .channel_values import (
     WEIGHTED,
@@ -60,7 +61,7 @@ def remove_dead_channels(graph: Graph, on_npu: OnNpu) -> tuple[Graph, tuple[Dead
     channels = constant_channels(graph, taken)
     groups = Groups(graph, channels, taken)
     gone = _chosen(channels, groups)
-    left = {t: keep for t, keep in _left(channels, groups, gone) if not keep.all()}
+    left = dict(_left(channels, groups, gone))
     told = tuple(_told(graph, channels, groups, gone, taken))
     if not left:
         return graph, told
@@ -77,11 +78,13 @@ def _chosen(channels: Mapping[int, ConstantChannels], groups: Groups) -> set[int
     bytes at once, so that pixels of other sizes straddle them, and the NPU computes 8 channels together, so that a part
     of them costs as much as all. The last ones stay for that.
     """
-    gone = {g for t in channels for g in groups.groups_of(t) if groups.why_needed(g) is None}
+    gone = groups.spare
     while True:
         before = len(gone)
         for tensor in channels:
             members = groups.groups_of(tensor)
+            if gone.isdisjoint(members):
+                continue
             count = sum(group not in gone for group in members)
             wanted = max(-(-count // GRAIN) * GRAIN if len(members) % GRAIN == 0 else count, 1)
             for group in reversed(members):
@@ -93,18 +96,23 @@ def _chosen(channels: Mapping[int, ConstantChannels], groups: Groups) -> set[int
 
 
 def _left(channels: Mapping[int, ConstantChannels], groups: Groups, gone: set[int]) -> Iterator[tuple[int, Mask]]:
-    """The channels of each tensor that stay."""
+    """The channels that stay of each tensor that loses some."""
     for tensor in channels:
-        yield tensor, np.array([group not in gone for group in groups.groups_of(tensor)], np.bool_)
+        members = groups.groups_of(tensor)
+        if not gone.isdisjoint(members):
+            yield tensor, np.array([group not in gone for group in members], np.bool_)
 
 
 def _told(
     graph: Graph, channels: Mapping[int, ConstantChannels], groups: Groups, gone: set[int], taken: Collection[int]
 ) -> Iterator[DeadChannels]:
+    spare = groups.spare
     for op in (op for i, op in enumerate(graph.operators) if i in taken):
         if op.kind not in (*WEIGHTED, "DEPTHWISE_CONV_2D") or op.outputs[0] not in channels:
             continue
         held, members = channels[op.outputs[0]], groups.groups_of(op.outputs[0])
+        if not held.known.any() and spare.isdisjoint(members):
+            continue
         removed = sum(group in gone for group in members)
         kept: Counter[str] = Counter()
         for group, known in zip(members, held.known, strict=True):

@@ -8,7 +8,7 @@ the same either way; else the floats stay. What only moves the floats comes behi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..ir import EIGHT_BIT, Activation, AddAttrs, ArithmeticAttrs, DType, Graph, Operator, TableAttrs, Tensor
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import real_bounds, scale_of, zero_point_of
+from ..util.records import dataclass
 from .draft import OnNpu
 
 Floats = npt.NDArray[np.float32]

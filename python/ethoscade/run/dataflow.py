@@ -7,9 +7,9 @@ but are seen through: a kernel's look-up table was brought by a transfer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from .. import _core
+from ..util.records import dataclass
 
 
 @dataclass(frozen=True)

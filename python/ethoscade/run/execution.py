@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from ..frontend import ETHOS_U, read_tflite, tensor_counts
 from ..ir import Array, Graph, Operator
 from ..util.arguments import Count, checked
 from ..util.progress import Progress, Stopwatch, Tick, portion
+from ..util.records import dataclass
 from .cpu_operators import Player
 from .inputs import checked_inputs
 from .simulator import Machine, NpuReport, NpuWarning

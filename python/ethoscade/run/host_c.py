@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from ..codegen.artifact import Artifact
 from ..codegen.layout import npu_calls
 from ..errors import VerificationError
 from ..ir import Array
+from ..util.records import dataclass
 from .inputs import checked_inputs
 
 FLAGS = ("-std=c99", "-pedantic", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")

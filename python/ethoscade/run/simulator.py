@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from .. import _core
 from ..errors import ConfigError
 from ..util.arguments import Count, Range, checked, shown
+from ..util.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined,unused-ignore]  # Python 3.12

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import _core
 from ..errors import ConfigError
-from ..target import Memory, Target
+from ..target import Target
 from ..util.arguments import checked
+from ..util.records import dataclass
+from .played import played
 
-_REGIONS = 8
-_CONSTANTS_REGION, _CACHE_REGION = 0, 2
 _TRANSFER = "dma"
 _WAITS = {"kernels": "KERNEL_WAIT", "transfers": "DMA_WAIT", "everything": "STOP"}
 
@@ -199,34 +199,16 @@ def simulate_timing(
     switches of docs/timing.md (booleans as 0 and 1). Raises `SimulationError` for a payload that is not one or was
     made for another accelerator, `ConfigError` for a switch that does not exist.
     """
-    memories = list(dict.fromkeys((target.cache, target.arena, target.constants)))
-    places = {_CONSTANTS_REGION: target.constants, _CACHE_REGION: target.cache}
-    regions = [memories.index(places.get(region, target.arena)) for region in range(_REGIONS)]
-    try:
-        totals, ports, events = _core.time_payload(
-            bytes(payload),
-            target.accelerator.name,
-            [_port(memory) for memory in memories],
-            regions,
-            regions[_CONSTANTS_REGION],
-            list((rules or {}).items()),
-        )
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(str(error)) from error
-    names = [memory.name for memory in memories]
+    totals, ports, events = played(payload, target, rules)
+    names = [name for name, _ in ports]
     commands = _commands(events, names, labels or ())
     return TimingReport(
         target.accelerator.name,
         *totals,
-        memories={name: Traffic(name, *row) for name, row in zip(names, ports, strict=True)},
+        memories={name: Traffic(name, *port) for name, port in ports},
         commands=commands,
         operators=_operators(commands, names, target.accelerator.macs),
     )
-
-
-def _port(memory: Memory) -> tuple[str, int, int, int, int, int]:
-    rate = memory.bytes_per_cycle
-    return (memory.name, rate[0], rate[1], memory.read_latency, memory.write_latency, memory.burst_bytes)
 
 
 def _commands(

@@ -7,11 +7,11 @@ refused by name: nothing that a hand writes is left out in silence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 from .. import _core
 from ..errors import SchedulingError
+from ..util.records import dataclass
 from .problem import Problem
 
 AxisName = Literal["height", "width"]

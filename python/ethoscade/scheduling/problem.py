@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from .. import _core
-from ..devices import DeviceDescription
 from ..ir import Graph
 from ..lowering.npu import (
     ConstantMap,
@@ -30,6 +30,7 @@ from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..operators import OPERATORS, updated
 from ..target import Memories, Target
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .specs import (
     Encoding,
     EncodingSpec,
@@ -41,6 +42,9 @@ from .specs import (
     StreamSpec,
     TensorSpec,
 )
+
+if TYPE_CHECKING:
+    from ..devices import DeviceDescription
 
 
 @dataclass(frozen=True, eq=False)

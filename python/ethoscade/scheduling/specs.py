@@ -5,9 +5,8 @@ Owns their fields, which `_core` reads attribute by attribute. Makes none of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..lowering.te import Propagator
+from ..util.records import dataclass
 
 
 @dataclass(frozen=True)

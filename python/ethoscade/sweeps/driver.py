@@ -12,7 +12,7 @@ import os
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from types import TracebackType
 from typing import Annotated
@@ -23,6 +23,7 @@ from ..frontend.source import load
 from ..pipeline.compiler import EPSILON, Model
 from ..target import ACCELERATORS
 from ..util.arguments import Range, checked, shown
+from ..util.records import dataclass
 from .answers import Answer, answer, out_of_time
 from .files import RowFile
 from .questions import FRONTIER, Inquiry, Questions, budgets_of, models_of, options_of, targets_of

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from ..target import ACCELERATORS
 from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .rows import SweepRow
 
 Front = tuple[tuple[int, float | None], ...]

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +24,7 @@ from ..pipeline.compiler import Model
 from ..scheduling.schedule import EPSILON, resolution_of
 from ..target import NO_NPU, TARGETS, Target, compilation_target, parse_size
 from ..util.arguments import exactly, shown
+from ..util.records import dataclass
 
 FLOOR, BALANCED, FASTEST, FRONTIER = "floor", "balanced", "fastest", "frontier"
 BUDGET_WORDS = (FLOOR, BALANCED, FASTEST, FRONTIER)

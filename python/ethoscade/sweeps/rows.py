@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from ..errors import (
@@ -19,6 +19,7 @@ from ..errors import (
     SimulationError,
     UnsupportedOperatorError,
 )
+from ..util.records import dataclass
 from .questions import BALANCED, FASTEST, FLOOR, FRONTIER, Inquiry
 
 # What the same question comes to on every machine; anything else may end otherwise the next time.

@@ -7,7 +7,7 @@ which tests of hostile input want.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import flatbuffers
@@ -15,6 +15,7 @@ import numpy as np
 import tflite
 
 from ..ir import Array, DType, Quantisation
+from ..util.records import dataclass
 
 _BUFFER_ALIGNMENT = 16  # runtimes map constants in place
 _SCHEMA_VERSION = 3

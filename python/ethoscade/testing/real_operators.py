@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ..ir import EIGHT_BIT, QUANTISED, Activation, DType, Quantisation, Window
 from ..judge.reference.windows import correlate, output_size, pad_spatial, tap
 from ..operators import ACTIVATION_OPERATORS
+from ..util.records import dataclass
 from .calibration import Real, coarse_scale
 
 _BOUNDS = {

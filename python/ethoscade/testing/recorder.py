@@ -7,12 +7,12 @@ Owns default weights and biases, the quantisations that the caller leaves open, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..ir import Array, DType, Quantisation
 from ..operators import OPERATORS
+from ..util.records import dataclass
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
 from .flatfile import Fields, OperatorRecord, SubgraphRecord, TensorRecord
 

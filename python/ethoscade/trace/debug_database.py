@@ -14,8 +14,9 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
+
+from ..util.records import dataclass
 
 _OPERATION = ("operator", "kernel_w", "kernel_h", "ofm_w", "ofm_h", "ofm_d")
 _QUEUE = ("offset", "cmdstream_id", "optimised_id")

@@ -7,10 +7,10 @@ their rows; they share all else, the weights first of all. The second is from or
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from .. import _core
 from ..run.timing import TimingReport
+from ..util.records import dataclass
 from .record import STARTS, Told
 
 # What stripes of one operator share. Blocks, rows, padding and places differ from stripe to stripe.

@@ -15,12 +15,13 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from ..run.timing import TimedCommand, TimingReport
 from ..util.files import write_whole
+from ..util.records import dataclass
 from .record import Record, RecordedCall, RecordedCpu, RecordedOperation
 
 Event = dict[str, Any]

@@ -7,13 +7,14 @@ theirs. Whoever compiled the network can tell more of each operation than its st
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import _core
 from ..ir import ETHOS_U, Graph
 from ..run.dataflow import Dataflow, Piece, extent, follow, without
 from ..run.timing import TimedCommand, TimingReport
 from ..target import Target
+from ..util.records import dataclass
 
 _ARENA_REGION, _CACHE_REGION, _REGIONS = 1, 2, 8
 _ARENA, _CACHE = 0, 1

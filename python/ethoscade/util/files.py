@@ -12,17 +12,18 @@ is still staged there when the lock is free has lost its writer.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
-import secrets
-import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import CodegenError, ConfigError
+
+if TYPE_CHECKING:
+    import hashlib
 
 try:
     import fcntl
@@ -120,11 +121,18 @@ def strangers(manifest: str | os.PathLike[str]) -> dict[str, bool]:
     return found
 
 
+def _sha256(data: bytes = b"") -> hashlib._Hash:
+    # It loads OpenSSL, and most commands write a single file, which needs no list.
+    import hashlib
+
+    return hashlib.sha256(data)
+
+
 def _manifest_line(name: str, data: bytes) -> bytes:
     raw = os.fsencode(name)
     escaped = raw.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
     mark = b"\\" if escaped != raw else b""
-    return mark + hashlib.sha256(data).hexdigest().encode() + b"  " + escaped + b"\n"
+    return mark + _sha256(data).hexdigest().encode() + b"  " + escaped + b"\n"
 
 
 def _unescaped(name: bytes) -> bytes:
@@ -135,7 +143,7 @@ def _unescaped(name: bytes) -> bytes:
 def _hash_of(path: Path) -> str | None:
     if not path.is_file():
         return None
-    digest = hashlib.sha256()
+    digest = _sha256()
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
@@ -214,7 +222,7 @@ def _target(path: Path) -> Path:
 
 def _stage(target: Path, data: bytes) -> Path:
     """`data` on the disk beside `target`, with the permissions of what it replaces, else those of any new file."""
-    path = target.parent / f"{_STAGED_PREFIX}{secrets.token_hex(8)}"
+    path = target.parent / f"{_STAGED_PREFIX}{os.urandom(8).hex()}"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with open(handle, "wb") as stream:
@@ -280,6 +288,8 @@ def _remove_left_overs(folder: Path) -> None:
             if not _LEFT_OVER.fullmatch(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
+                import shutil
+
                 shutil.rmtree(entry.path, ignore_errors=True)
             elif entry.is_file(follow_symlinks=False):
                 os.unlink(entry.path)

@@ -5,12 +5,14 @@ Owns `Module`, which `codegen.c_kernels` knows as `Operands`. Writes no file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...errors import CodegenError
 from ...ir import Graph, Operator, Tensor
+from ...util.records import dataclass
 from ..artifact import Artifact, CpuCall
 from ..c_kernels import Source, written
+from ..c_kernels.chosen import replaced
 from ..layout import distinct_payloads, npu_calls, padded, verify
 from . import state
 from .names import module_identifier, tensor_identifiers
@@ -157,7 +159,7 @@ def make(artifact: Artifact, options: COptions) -> Module:
             operator = graph.operators[call.operator]
             _refuse_state(graph, operator)
             made = written(graph, operator, module, artifact.kernels)
-            emitted = artifact.kernels.call(made, f"arena + {call.workspace_offset}")
+            emitted = replaced(artifact.kernels, made, f"arena + {call.workspace_offset}")
             module.cpu_bodies[number] = emitted.text
             if emitted.status:
                 module.cpu_statuses[number] = emitted.status

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...errors import ConfigError
 from ...util.arguments import shown
+from ...util.records import dataclass
 from ..artifact import Artifact
 
 WORKSPACES = ("internal", "pools")

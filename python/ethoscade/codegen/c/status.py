@@ -6,7 +6,7 @@ they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ...util.records import dataclass
 
 
 @dataclass(frozen=True)

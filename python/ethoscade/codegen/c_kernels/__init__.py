@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from ...errors import UnsupportedOperatorError
 from ...ir import Graph, Operator
 from ...operators import OPERATORS
+from ..kernel_table import OURS, KernelTable
 from . import chosen, cmsis_nn
 from .batch_matmul import BATCH_MATMUL
 from .binary import ARITHMETIC, DIVISION, EXTREMES, WORDS
-from .chosen import OURS, KernelTable
 from .copy import COPY
 from .detection import DETECTION
 from .functions16 import CURVE, SAMPLES
@@ -36,8 +36,8 @@ from .texts import text_of as kernel_text
 from .weighted import DENSE, WINDOWED
 
 __all__ = [
-    "KERNELS", "OURS", "CKernel", "Call", "KernelTable", "Operands", "Source", "constant_bytes", "kernel_for",
-    "kernel_text", "read", "workspaces", "written",
+    "KERNELS", "CKernel", "Call", "Operands", "Source", "constant_bytes", "kernel_for", "kernel_text", "read",
+    "workspaces", "written",
 ]  # fmt: skip
 
 _ALL: tuple[CKernel, ...] = (
@@ -99,7 +99,7 @@ def workspaces(graph: Graph, operators: Iterable[int], table: KernelTable) -> di
             call = written(graph, operator, _Noted(), table)
         except UnsupportedOperatorError:
             continue
-        if size := table.workspace_bytes(call):
+        if size := chosen.workspace_bytes(table, call):
             found[index] = size
     return found
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, DType, Graph, Operator, Tensor
 from ...quantised import activation_range, add_headroom_bits, scale_of
+from ...util.records import dataclass
 from .kernel import Call, CKernel, Operands, array, arrays, call, factor, kept, quantisation_of, refuse
 
 _DIFFERENCE_BITS = 7

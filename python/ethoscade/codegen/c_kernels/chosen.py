@@ -12,7 +12,7 @@ import configparser
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 
@@ -20,7 +20,7 @@ from ...errors import ConfigError
 from ...util.files import read_whole
 from ...util.frozen import FrozenMap
 from ..c.names import identifier
-from .cmsis_nn import CmsisNn
+from ..kernel_table import Chosen, KernelTable
 from .kernel import Call
 
 _MOST_BYTES = 1 << 20
@@ -31,50 +31,29 @@ _WORDS = {"SUM": "32|64", **dict.fromkeys(("TYPE", "FROM", "INTO", "OTHER", "STA
 _PLACEHOLDER = re.compile("|".join(_WORDS))
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A function of the user's, and the bytes of the arena that it works in."""
-
-    function: str
-    workspace_bytes: int = 0
+def workspace_bytes(table: KernelTable, written: Call) -> int:
+    """Bytes that a call works in beside its operands."""
+    found = table.chosen.get(written.function)
+    return written.workspace_bytes + (0 if found is None else found.workspace_bytes)
 
 
-@dataclass(frozen=True)
-class KernelTable:
-    """Functions of the user's by those of ours that they replace, or a library that comes before ours."""
-
-    chosen: Mapping[str, Chosen] = field(default_factory=lambda: FrozenMap({}))
-    library: CmsisNn | None = None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return KernelTable, (FrozenMap(dict(self.chosen)), self.library)
-
-    def workspace_bytes(self, written: Call) -> int:
-        """Bytes that a call works in beside its operands."""
-        found = self.chosen.get(written.function)
-        return written.workspace_bytes + (0 if found is None else found.workspace_bytes)
-
-    def call(self, written: Call, workspace: str) -> Call:
-        """The call with the user's function, if there is one; `workspace` is a C expression of its address."""
-        found = self.chosen.get(written.function)
-        if written.workspace_bytes:
-            written = replace(written, text=written.text.replace("WORKSPACE", workspace))
-        if found is None:
-            return written
-        own = f"{workspace} + {written.workspace_bytes}" if written.workspace_bytes else workspace
-        more = f", {own}" if found.workspace_bytes else ""
-        text = re.sub(rf"\b{written.function}\((.*)\);", rf"{found.function}(\1{more});", written.text)
-        declared = replace(
-            written.sources[-1],
-            function=written.function,
-            instead=found.function,
-            has_workspace=found.workspace_bytes > 0,
-        )
-        return Call(written.function, text, (declared,))
-
-
-OURS = KernelTable()
-"""Nothing is replaced."""
+def replaced(table: KernelTable, written: Call, workspace: str) -> Call:
+    """The call with the user's function, if there is one; `workspace` is a C expression of its address."""
+    found = table.chosen.get(written.function)
+    if written.workspace_bytes:
+        written = replace(written, text=written.text.replace("WORKSPACE", workspace))
+    if found is None:
+        return written
+    own = f"{workspace} + {written.workspace_bytes}" if written.workspace_bytes else workspace
+    more = f", {own}" if found.workspace_bytes else ""
+    text = re.sub(rf"\b{written.function}\((.*)\);", rf"{found.function}(\1{more});", written.text)
+    declared = replace(
+        written.sources[-1],
+        function=written.function,
+        instead=found.function,
+        has_workspace=found.workspace_bytes > 0,
+    )
+    return Call(written.function, text, (declared,))
 
 
 def read(path: str | os.PathLike[str]) -> KernelTable:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from ...ir import Activation, ConvAttrs, DType, FullyConnectedAttrs, Graph, Oper
 from ...quantised import activation_range, effective_scales, multiplier_and_shift, zero_point_of
 from ...util.arguments import shown
 from ...util.files import read_whole
+from ...util.records import dataclass
 from .kernel import Call, Operands, arrays, elements
 from .texts import source
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 from ...errors import UnsupportedOperatorError
 from ...ir import DType, Graph, Operator, Quantisation, Tensor
 from ...operators import OPERATORS
 from ...quantised import MAX_LEFT_SHIFT, multiplier_and_shift
+from ...util.records import dataclass
 from .texts import Source, source, with_used
 
 MOST_BOX = 2**31 - 1

@@ -9,11 +9,11 @@ that it uses, with their words.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from ...ir import DType
+from ...util.records import dataclass
 
 _USES = re.compile(r"/\* uses: (.*) \*/\n")
 _PLACEHOLDER = re.compile(

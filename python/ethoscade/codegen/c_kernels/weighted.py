@@ -6,7 +6,6 @@ Sums have 32 bits, those of int16 without a bias of int32 have 64, as the refere
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...ir import (
     QUANTISED,
@@ -28,6 +27,7 @@ from ...quantised import (
     reduced_multiplier_and_shift,
     zero_point_of,
 )
+from ...util.records import dataclass
 from .kernel import (
     MOST_BOX,
     Call,

@@ -9,7 +9,6 @@ interpreters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from ...errors import ModelFormatError, UnsupportedOperatorError
 from ...ir import Array, Graph, Operator, Tensor
 from ...operators import keyed
 from ...util.frozen import FrozenMap
+from ...util.records import dataclass
 from . import (
     binary,
     division,

@@ -6,11 +6,11 @@ Owns these domains and the types of which TensorFlow Lite Micro has kernels with
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from ...errors import ModelFormatError
 from ...ir import EIGHT_BIT, QUANTISED, Array, DType, Graph, Operator, ReductionAttrs, Tensor
 from ...operators import OPERATORS
+from ...util.records import dataclass
 
 Inputs = Sequence["Array | None"]
 """Values of an operator's inputs; None for an absent one."""

@@ -6,7 +6,6 @@ Owns their accumulators and output stage. Shapes are NHWC; padding is explicit i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from ...ir import (
     TransposeConvAttrs,
 )
 from ...operators import OPERATORS
+from ...util.records import dataclass
 from .fixed_point import Int64, Undefined, multiply_once, scale_sums, wrap
 from .formulas import clamp_range, output_factors, significand_and_shift, zero_point_of
 from .meaning import INT8, SIGNED, Inputs, Meaning, bias_place, given, weighed

@@ -5,13 +5,14 @@ Owns geometry only; quantisation is the caller's business.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...ir import Window
+from ...util.records import dataclass
 
 Element = TypeVar("Element", bound=np.generic)
 

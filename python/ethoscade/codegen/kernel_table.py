@@ -1,0 +1,40 @@
+"""Which functions C sources call for operators on the CPU: ours, the user's in their place, a library's before both.
+
+Owns that choice as an artefact keeps it, so that nobody waits for kernels who writes no C. How a table is read and what
+becomes of calls is `c_kernels.chosen`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from ..util.frozen import FrozenMap
+from ..util.records import dataclass
+
+if TYPE_CHECKING:
+    from .c_kernels.cmsis_nn import CmsisNn
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A function of the user's, and the bytes of the arena that it works in."""
+
+    function: str
+    workspace_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """Functions of the user's by those of ours that they replace, or a library that comes before ours."""
+
+    chosen: Mapping[str, Chosen] = field(default_factory=lambda: FrozenMap({}))
+    library: CmsisNn | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return KernelTable, (FrozenMap(dict(self.chosen)), self.library)
+
+
+OURS = KernelTable()
+"""Nothing is replaced."""
