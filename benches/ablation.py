@@ -45,7 +45,6 @@ FIGURES: dict[str, tuple[int, int]] = {
     "max_fork": (32, 1),
     "refinement": (4, 1),
     "most_points": (64, 12),
-    "samples": (8, 1),
     "outlook": (1, 0),
     "hidden_fineness": (4, 1),
     "limits.lean": (4, LARGE),

@@ -364,7 +364,7 @@ class Arrangement:
     def pool_bytes(self) -> tuple[int, ...]: ...
 
 TunedName = Literal[
-    "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "most_points", "samples",
+    "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "most_points",
     "outlook", "hidden_fineness", "limits.lean", "limits.halvings", "placing.moves", "placing.floor_moves",
     "placing.floor_tries", "placing.rounds", "placing.round_fineness", "placing.coarse_resolution", "placing.margin",
     "placing.ground_margin", "placing.drift", "filling.rounds", "filling.round_fineness", "restaging.passes",

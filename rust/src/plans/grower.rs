@@ -144,6 +144,8 @@ pub struct Grower<'a, 'g> {
     pub last: PartId,
     /// How far back they may reach, and what is wanted of each Part.
     pub bands: &'a Bands<'g>,
+    /// Line of the last Part's output behind which the last Plan that was walked took too much.
+    pub crest: i64,
     /// Scratch memory for points whose front is wanted.
     pub crowd: &'a mut FrontBuilder,
 }
@@ -433,10 +435,10 @@ impl Grower<'_, '_> {
         [0, 1].map(|view| self.known[view].thresholds(prefixes[view].before(first)))
     }
 
-    fn peak_bytes(&self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
+    fn peak_bytes(&mut self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
         let first = self.last.before(size);
         let (stripes, shares) = self.decisions(first, &state.node);
-        self.groups[size].peak_bytes(&stripes, ends, &shares, (limit_bytes, self.options.samples))
+        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes, &mut self.crest)
     }
 }
 

@@ -203,32 +203,39 @@ impl LiveBytes {
     /// Most bytes in the arena at once while a Plan of one band runs; None if they reach `limit_bytes`.
     ///
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each
-    /// Part. About `samples` stripes of the last output are looked at before all are walked: most Plans already take too
-    /// much there. Equals the live bytes of the program, with every buffer of a multiple of the arena's alignment, as long
-    /// as each read of a tensor takes in all its rows; rows that are skipped, at the end or between windows, are counted as
-    /// long as others of their tensor may be wanted, so otherwise it is an upper bound.
+    /// Part. Most Plans take too much, so two moments are looked at before all are walked: when the last Part's output is
+    /// done, and when it comes to the line `crest`. Where a walk finds too much it leaves its line there for the next Plan,
+    /// which often takes too much there as well. Equals the live bytes of the program, with every buffer of a multiple of
+    /// the arena's alignment, as long as each read of a tensor takes in all its rows; rows that are skipped, at the end or
+    /// between windows, are counted as long as others of their tensor may be wanted, so otherwise it is an upper bound.
     pub fn peak_bytes(
         &self,
         stripes: &[i64],
         ends: &[Span],
         shares: &[Share],
-        (limit_bytes, samples): (u64, i64),
+        limit_bytes: u64,
+        crest: &mut i64,
     ) -> Option<u64> {
         let last = stripes.len() - 1;
         let mut run = GroupRun::new(self, stripes, ends, shares);
         run.limit_bytes = limit_bytes;
-        // From the last moment back: it often has the most bytes, and then the count is over.
-        let count = (ends[last].len() + stripes[last] - 1) / stripes[last];
-        let step = (count / samples).max(1);
-        for index in (1..=count).rev().step_by(step as usize) {
-            run.jump(index);
-            if run.peak >= limit_bytes {
-                return None;
-            }
+        let (start, lines, stripe) = (ends[last].start, ends[last].len().max(1), stripes[last]);
+        let index = |line: i64| ((line - start).clamp(1, lines) + stripe - 1) / stripe;
+        let (at_end, at_crest) = (index(ends[last].end), index(*crest));
+        run.jump(at_end);
+        if run.peak < limit_bytes && at_crest < at_end {
+            run.jump(at_crest);
+        }
+        if run.peak >= limit_bytes {
+            return None;
         }
         run.restart();
         run.finish();
-        Some(run.peak).filter(|&peak| peak < limit_bytes)
+        if run.peak < limit_bytes {
+            return Some(run.peak);
+        }
+        *crest = run.made[last] + 1;
+        None
     }
 
     /// The profile of a Plan of one band over its Parts up to offset `reach`.

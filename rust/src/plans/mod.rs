@@ -81,6 +81,7 @@ pub fn enumerate(
                     fewest,
                     last,
                     bands,
+                    crest: 0,
                     crowd,
                 }
                 .run(&mut found);

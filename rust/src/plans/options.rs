@@ -36,9 +36,6 @@ pub struct Options {
     pub refinement: u64,
     /// Open groups that a resolution asks for at most, however fine it is.
     pub most_points: usize,
-    /// Before all stripes of a group are walked, about so many of its last output are looked at. It changes the time
-    /// alone: more take longer, with fewer more Plans of no use are walked.
-    pub samples: i64,
     /// Whether open groups are dropped that cannot come to anything of use by what they take already: 0 drops none.
     pub outlook: u64,
     /// Fronts with each group's first copy behind the group before are thinned with so many times `resolution`.
@@ -193,7 +190,6 @@ impl Default for Options {
             refined_up_to: CHEAP_PLANS,
             refinement: 4,
             most_points: 64,
-            samples: 8,
             outlook: 1,
             hidden_fineness: 4,
             limits: LimitOptions::default(),
@@ -226,7 +222,7 @@ impl Default for Options {
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 35] = [
+pub const TUNED: [(&str, u64); 34] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -234,7 +230,6 @@ pub const TUNED: [(&str, u64); 35] = [
     ("refined_up_to", 0),
     ("refinement", 0),
     ("most_points", 1),
-    ("samples", 1),
     ("outlook", 0),
     ("hidden_fineness", 0),
     ("limits.lean", 1),
@@ -283,7 +278,6 @@ impl Options {
             "refined_up_to" => self.refined_up_to = value,
             "refinement" => self.refinement = value,
             "most_points" => self.most_points = value as usize,
-            "samples" => self.samples = value as i64,
             "outlook" => self.outlook = value,
             "hidden_fineness" => self.hidden_fineness = value,
             "limits.lean" => self.limits.lean = value,

@@ -448,7 +448,19 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
         return occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>();
     }
     let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
-    occupancy.peak_bytes(&plan.stripes, &ends, &shares, (u64::MAX, 8)).expect("below the limit")
+    let within = |limit_bytes, mut crest| {
+        let peak = occupancy.peak_bytes(&plan.stripes, &ends, &shares, limit_bytes, &mut crest);
+        (peak, crest)
+    };
+    let peak = within(u64::MAX, 0).0.expect("below the limit");
+    // Where it is looked at first changes nothing.
+    let end = ends.last().map_or(0, |wanted| wanted.end);
+    for crest in [-1, 0, end / 3, end / 2, end, end + 1] {
+        assert_eq!(within(peak + 1, crest), (Some(peak), crest));
+        let (found, left) = within(peak, crest);
+        assert_eq!((found, within(peak, left).0), (None, None));
+    }
+    peak
 }
 
 /// So many 3x3 convolutions of 16x16 pixels and 16 channels, one after the other.
