@@ -399,6 +399,9 @@ class BudgetSearch:
     def within(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier | None:
         """The fastest Proposal within so many bytes, and the leanest; None if only the whole frontier can tell."""
 
+    def leanest(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier | None:
+        """The leanest Proposal that answers budgets like this one; None where only the budget can tell."""
+
     def frontier(self, tick: Callable[..., object] | None = None) -> Frontier:
         """Every Pareto-efficient Proposal: what `search_cascades` finds."""
 

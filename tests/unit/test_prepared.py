@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+from dataclasses import replace
 
 import ethoscade
 import pytest
@@ -54,11 +55,13 @@ def test_a_budget_that_takes_more_than_64_bits_is_enough(budget: int | str) -> N
 def test_a_budget_is_answered_without_the_frontier() -> None:
     """At most the answer and the leanest are found, and the answer is nearly as fast as the frontier's."""
     floor, most = points()[0][0], points()[-1][0]
-    for budget in (floor, floor * 5 // 4, floor * 2, (floor + most) // 2, most, 1 << 50):
+    # The floor itself may be the frontier's alone to know.
+    assert (points()[0]) == (prepared().compile(sram=floor).sram_bytes, prepared().compile(sram=floor).cycles)
+    for budget in (floor * 21 // 20, floor * 5 // 4, floor * 2, (floor + most) // 2, most, 1 << 50):
         compiled = prepared().compile(sram=budget)
         assert compiled.sram_bytes <= budget == compiled.budget_bytes
         # Far from the floor it is told as one that it is at most.
-        assert floor <= compiled.curve.floor_bytes <= (floor * 21 // 20 if budget > floor else floor)
+        assert floor <= compiled.curve.floor_bytes <= floor * 21 // 20
         assert set(compiled.frontier) <= {(compiled.sram_bytes, compiled.cycles), compiled.frontier[0]}
         best = within(points(), budget)
         assert best is not None and 100 * compiled.cycles <= 101 * best
@@ -158,6 +161,23 @@ def test_bytes_beside_the_searchs_own_count(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(BudgetError) as caught:
         network.compile(sram=known[0][0] - 16)
     assert caught.value.floor_bytes == known[0][0]
+    # The leanest is placed with these bytes once, whatever is asked.
+    monkeypatch.setattr(Prepared, "within", lambda *_: pytest.fail("an answer is looked for"))
+    assert all(network.fits(known[0][0] * part // 4) for part in range(5, 9))
+
+
+def test_what_fits_beside_the_searchs_own_count_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing else did: answers and frontier are taken away."""
+    network = ethoscade.prepare(with_float_ends())
+    curve = network.frontier()
+    budget = curve.points[0][0] * 5 // 4
+    assert network.fits(budget)
+    fastest = replace(curve, points=curve.points[-1:], proposals=network._frontier(1 / 64, None).proposals[-1:])
+    assert fastest.floor_bytes > budget
+    monkeypatch.setattr(Prepared, "_frontier", lambda *_: fastest)
+    monkeypatch.setattr(_core.BudgetSearch, "within", lambda *_: None)
+    compiled = network.compile(sram=budget)
+    assert compiled.sram_bytes == compiled.curve.floor_bytes <= budget
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -174,7 +194,7 @@ def test_on_random_networks_a_budget_loses_next_to_nothing(seed: int) -> None:
         found, best = asked.within(budget), within(known, budget)
         assert best is not None
         if found is None:
-            assert asked.fits(budget) is None
+            assert asked.fits(budget) is not False
             continue
         answer = found.proposals[-1]
         assert asked.fits(budget) and answer.sram_bytes <= budget

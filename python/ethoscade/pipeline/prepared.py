@@ -49,6 +49,7 @@ class _Kept:
 
     searches: dict[int, scheduling.BudgetSearch] = field(default_factory=dict)
     frontiers: dict[int, Curve] = field(default_factory=dict)
+    leanest: dict[int, Curve] = field(default_factory=dict)
     caches: dict[int, Prepared] = field(default_factory=dict)
 
 
@@ -129,6 +130,9 @@ class Prepared:
             known = self._search(epsilon).fits(_of_the_core(inner), tick)
             if known is not None:
                 return known
+        lean = self._leanest(budget, epsilon, tick)
+        if lean is not None and lean.floor_bytes <= budget:
+            return True
         return self.within(budget, epsilon, tick).floor_bytes <= budget
 
     @checked("sram_kb", "epsilon")
@@ -188,6 +192,27 @@ class Prepared:
             self._kept.searches[resolution] = scheduling.budget_search(self.network.problem, epsilon)
         return self._kept.searches[resolution]
 
+    def _leanest(self, budget: int, epsilon: float | Fraction, tick: Tick | None) -> Curve | None:
+        """The leanest choice alone, with the bytes that the core does not know; None where it depends on the budget."""
+        resolution, extra = scheduling.resolution_of(epsilon), constants_in_sram(self.network)
+        if resolution not in self._kept.leanest and budget >= extra:
+            started = time.perf_counter()
+            found = self._search(epsilon).leanest(_of_the_core(budget - extra), tick)
+            if found is None:
+                return None
+            curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
+            curve = replace(placed_anew(self.network, curve, extra, tick), stop_reason="budget")
+            self._kept.leanest[resolution] = curve
+        return self._kept.leanest.get(resolution)
+
+    def _whole(self, budget: int, epsilon: float | Fraction, tick: Tick | None) -> Curve:
+        """The frontier, or the leanest choice alone if only that fits: whatever `fits` promises is there."""
+        whole = self._frontier(epsilon, tick)
+        if whole.floor_bytes <= budget or not self._is_surrounded:
+            return whole
+        lean = self._leanest(budget, epsilon, tick)
+        return whole if lean is None or lean.floor_bytes > budget else lean
+
     def _frontier(self, epsilon: float | Fraction, tick: Tick | None) -> Curve:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.frontiers:
@@ -215,12 +240,12 @@ class Prepared:
         found = self._search(epsilon).within(_of_the_core(budget - extra), tick)
         rest = portion(tick, _ENUMERATED, 1)
         if found is None:
-            return self._frontier(epsilon, rest)
+            return self._whole(budget, epsilon, rest)
         curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
         # The core does not know all bytes: with these the answer may not fit.
         placed = placed_anew(self.network, curve, extra, tick)
         if placed.points[-1][0] > budget:
-            return self._frontier(epsilon, rest)
+            return self._whole(budget, epsilon, rest)
         return replace(placed, stop_reason="budget")
 
 

@@ -94,6 +94,26 @@ impl Budgets {
         })
     }
 
+    /// The leanest Proposal of those that answer a budget that is not ample; None for one that is, and where only the
+    /// frontier can tell. It is the same for all such budgets.
+    ///
+    /// # Errors
+    /// As [`Budgets::fits`].
+    pub fn leanest(&self, bytes: u64) -> Result<Option<Frontier>, SearchError> {
+        self.ask(|shared, place| {
+            if self.is_ample(bytes, shared, place)? {
+                return Ok(None);
+            }
+            let whole = interrupt::portion(0, 7, 10, || self.whole(shared, place))?;
+            if self.is_cheap(whole) {
+                return Ok(None);
+            }
+            let Shared { costs, whole: placements, .. } = shared;
+            let floor = placements.floor(&self.graph, self.contenders(whole, costs)?, costs, place)?;
+            Ok(floor.map(|floor| whole.enumerated.frontier_of(vec![floor])))
+        })
+    }
+
     /// The fastest Proposal found within so many bytes, and the leanest; None where only the frontier can tell whether
     /// there is any.
     ///
@@ -112,11 +132,14 @@ impl Budgets {
             let Shared { costs, whole, ample, .. } = work;
             let (graph, placements) = (&self.graph, if is_ample { ample } else { whole });
             let contenders = self.contenders(search, costs)?;
-            let floor = placements.floor(graph, contenders, costs, place)?;
-            let is_near = floor.as_ref().is_none_or(|floor| bytes - bytes / NEAR <= floor.memory_bytes());
-            let mut found: Vec<Found> =
-                placements.fastest(graph, contenders, bytes, costs, place)?.into_iter().collect();
-            found.extend(floor);
+            let (Some(floor), Some(fastest)) = (
+                placements.floor(graph, contenders, costs, place)?,
+                placements.fastest(graph, contenders, bytes, costs, place)?,
+            ) else {
+                return Ok(None);
+            };
+            let is_near = bytes - bytes / NEAR <= floor.memory_bytes();
+            let mut found = vec![floor, fastest];
             // What the least bytes alone are searched for tells the floor, and near it may be the fastest.
             if let Some(lean) = (is_ample || is_near).then(|| self.lean(work, place)).transpose()?.flatten() {
                 let Shared { costs, lean: placements, .. } = work;

@@ -271,6 +271,12 @@ impl BudgetSearch {
         let found = interruptible::run(py, tick.as_ref(), || self.budgets.within(budget_bytes))??;
         found.map(|frontier| frontier_of(py, &self.graph, frontier)).transpose()
     }
+    /// The leanest Proposal that answers budgets like `budget_bytes`, as a frontier; None where that depends on the budget.
+    #[pyo3(signature = (budget_bytes, tick=None))]
+    fn leanest(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<PyFrontier>> {
+        let found = interruptible::run(py, tick.as_ref(), || self.budgets.leanest(budget_bytes))??;
+        found.map(|frontier| frontier_of(py, &self.graph, frontier)).transpose()
+    }
     /// Every Pareto-efficient Proposal.
     #[pyo3(signature = (tick=None))]
     fn frontier(&self, py: Python<'_>, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
