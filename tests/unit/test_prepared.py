@@ -166,6 +166,12 @@ def test_bytes_beside_the_searchs_own_count(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(network.fits(known[0][0] * part // 4) for part in range(5, 9))
 
 
+def test_a_frontier_is_searched_once_more_for_its_lean_end() -> None:
+    without = _core.search_cascades(prepared().network.problem.core, tuning=[("lean.resolution", 0)]).proposals
+    assert points()[0][0] < without[0].sram_bytes
+    assert points()[-1] == (without[-1].sram_bytes, without[-1].cycles)
+
+
 def test_what_fits_beside_the_searchs_own_count_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nothing else did: answers and frontier are taken away."""
     network = ethoscade.prepare(with_float_ends())
