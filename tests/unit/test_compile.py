@@ -98,7 +98,7 @@ def test_every_point_of_the_frontier_can_be_had(name: str) -> None:
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(points))
     for size, cycles in {points[0], points[len(points) // 2], points[-1]}:
         compiled = ethoscade.compile(model, sram=size)
-        if size < 2 * compiled.curve.uncascaded_bytes:
+        if size < 3 * compiled.curve.uncascaded_bytes:
             assert (compiled.sram_bytes, compiled.cycles) == (size, cycles)
         else:
             # With room to spare less is searched, so it is one that is as good as that.

@@ -207,8 +207,8 @@ def test_on_random_networks_a_budget_loses_next_to_nothing(seed: int) -> None:
         assert 100 * answer.cycles <= 101 * best
     # A search as cheap as that is placed as a whole where nobody says otherwise, if not all budgets would do.
     told = _core.BudgetSearch(graph)
-    assert whole.plans_considered > 350_000 or told.within(2 * whole.uncascaded_bytes - 1) is None
-    assert told.fits(2 * whole.uncascaded_bytes) and told.within(2 * whole.uncascaded_bytes) is not None
+    assert whole.plans_considered > 350_000 or told.within(3 * whole.uncascaded_bytes - 1) is None
+    assert told.fits(3 * whole.uncascaded_bytes) and told.within(3 * whole.uncascaded_bytes) is not None
 
 
 def test_bytes_of_a_budget_that_no_buffer_can_end_at_do_no_harm() -> None:

@@ -207,7 +207,7 @@ impl Default for Options {
             filling: FillingOptions { rounds: 3, round_fineness: 2 },
             restaging: RestagingOptions { passes: 3, max_steps: 100_000 },
             within: WithinOptions {
-                ample: 2,
+                ample: 3,
                 whole_up_to: CHEAP_PLANS / 2,
                 visits: 128,
                 tries: 4,
