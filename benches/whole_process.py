@@ -5,8 +5,9 @@
 `ethoscade compile MODEL --sram SIZE` beside `vela MODEL --optimise Performance --arena-cache-size BYTES`, a round of
 both after the other; user and system time of the child, its largest resident set, medians over the rounds of each and
 of their ratios within a round. The first line is `import ethoscade` beside `import numpy`. FOLDER has the package to
-run instead of this checkout's. Modules are compiled beforehand, as an installation has them. The exit status is 1 if
-`AIMS` are missed.
+run instead of this checkout's. NumPy starts the threads that it starts for anyone: `OPENBLAS_NUM_THREADS=1` in the
+environment keeps both processes from it. Modules are compiled beforehand, as an installation has them. The exit status
+is 1 if `AIMS` are missed.
 """
 
 from __future__ import annotations
@@ -100,8 +101,7 @@ def main() -> int:
     print(f"{'process':<36}{'ours, s':>9}{'other, s':>9}{'ratio':>8}{'ours, MB':>10}{'other, MB':>10}{'ratio':>8}")
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.package or Path(__file__).resolve().parents[1] / "python"
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-        environment |= {"PYTHONPATH": str(folder), "PYTHONPYCACHEPREFIX": f"{scratch}/bytecode"}
+        environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONPYCACHEPREFIX": f"{scratch}/bytecode"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         imports = [[sys.executable, "-c", f"import {name}"] for name in ("ethoscade", "numpy")]
         mine, _ = show("import ethoscade, numpy", in_turn(imports[0], imports[1], args.rounds, environment))

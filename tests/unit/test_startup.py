@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -102,6 +103,23 @@ def test_a_process_of_ours_ends_without_a_look_for_garbage() -> None:
         command = [sys.executable, "-c", f"{ENDS}__main__.{ending}"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines() == [f"ethoscade {ethoscade.__version__}", f"frozen {frozen}"]
+
+
+THREADS = """
+import atexit, os, sys
+atexit.register(lambda: print(os.environ["OPENBLAS_NUM_THREADS"]))
+sys.argv = ["ethoscade", "--version"]
+from ethoscade import __main__
+__main__.program()
+"""
+
+
+def test_a_process_of_ours_starts_no_threads_for_matrices_unless_told_to() -> None:
+    unset = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    for told, threads in (({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")):
+        command = [sys.executable, "-c", THREADS]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=unset | told)
+        assert done.stdout.splitlines()[-1] == threads
 
 
 VELA_OF_OTHERS = """
