@@ -107,6 +107,11 @@ pub struct WithinOptions {
     pub idle_tries: usize,
     /// Limits for early copies that are tried below the budget, each lower by one part in 16 of it.
     pub lower: u64,
+    /// Early copies for which first fit takes more than the budget are placed with moves if that is by one part in so many
+    /// of it at most: a smaller figure places more. At least 1.
+    pub near: u64,
+    /// So few buffers are placed with moves at once, which takes little.
+    pub few_buffers: usize,
     /// A contender is placed if its estimate is larger than the answer's by less than one part in so many: a smaller
     /// figure places more. At least 2.
     pub margin: u64,
@@ -213,7 +218,9 @@ impl Default for Options {
                 tries: 4,
                 idle_tries: 12,
                 lower: 5,
-                margin: 64,
+                near: 16,
+                few_buffers: 176,
+                margin: 128,
                 believed: 4,
             },
             lean: LeanOptions { resolution: 2, max_points: 4 },
@@ -222,7 +229,7 @@ impl Default for Options {
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 34] = [
+pub const TUNED: [(&str, u64); 36] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -255,6 +262,8 @@ pub const TUNED: [(&str, u64); 34] = [
     ("within.tries", 0),
     ("within.idle_tries", 0),
     ("within.lower", 0),
+    ("within.near", 1),
+    ("within.few_buffers", 0),
     ("within.margin", 2),
     ("within.believed", 0),
 ];
@@ -303,6 +312,8 @@ impl Options {
             "within.tries" => self.within.tries = value as usize,
             "within.idle_tries" => self.within.idle_tries = value as usize,
             "within.lower" => self.within.lower = value,
+            "within.near" => self.within.near = value,
+            "within.few_buffers" => self.within.few_buffers = value as usize,
             "within.margin" => self.within.margin = value,
             _ => self.within.believed = value as usize,
         }

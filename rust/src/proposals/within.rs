@@ -7,7 +7,7 @@
 //!   bytes that early copies may take; what was placed for earlier questions.
 //! - Step: the contender with the fewest estimated cycles within the budget is placed without early copies, its copies
 //!   are issued into the holes that the budget leaves it, and it is placed with early copies by falling limits until it
-//!   fits.
+//!   fits. Of many buffers first fit tells whether moves are worth it.
 //! - Invariant: the answer fits, and is never slower than before. A contender is left out if its estimate, mended by how
 //!   much the answer's was wrong, is no better than the answer by one part in `WithinOptions::margin`.
 //! - Cost: `WithinOptions::visits` contenders at most, each placed in two directions, with `WithinOptions::tries`
@@ -145,7 +145,6 @@ impl Placements {
         let (graph, bytes) = (question.graph, question.bytes);
         let program = interleave(graph, &contender.chosen.plans, question.costs)?;
         let WithinOptions { lower, tries, .. } = question.options.within;
-        let moves = question.options.placing.moves;
         let below = (0..=lower).map(|part| bytes.saturating_sub(bytes / 16 * part));
         let known = contender.sketches.iter().map(|sketch| sketch.prefetch_bytes);
         let limits: Vec<u64> = below.chain(known).collect();
@@ -194,7 +193,7 @@ impl Placements {
             question.idle += 1;
             let mut early = program.clone();
             prefetch(graph, &mut early, prefetch_bytes);
-            let placement = (question.place)(&early, moves)?;
+            let (moves, placement) = question.early_placement(&early)?;
             if placement.bytes() > bytes {
                 most = (u128::from(prefetch_bytes) * u128::from(bytes) / u128::from(placement.bytes())) as u64;
                 continue;
@@ -279,6 +278,20 @@ impl<'a, 'p> Question<'a, 'p> {
             self.best = Some(found);
             self.idle = 0;
         }
+    }
+
+    /// A program with early copies placed within the budget, if it can be, and the moves for that: none where of many
+    /// buffers first fit is enough, or comes nowhere near it.
+    fn early_placement(&mut self, program: &Program) -> Result<(u32, Placement), SearchError> {
+        let WithinOptions { near, few_buffers, .. } = self.options.within;
+        let moves = self.options.placing.moves;
+        if program.buffers.len() > few_buffers {
+            let first = (self.place)(program, 0)?;
+            if first.bytes() <= self.bytes || first.bytes() > self.bytes.saturating_add(self.bytes / near) {
+                return Ok((0, first));
+            }
+        }
+        Ok((moves, (self.place)(program, moves)?))
     }
 
     /// Issue the copies of a placed program into holes of the budget.
@@ -415,6 +428,32 @@ mod tests {
         other.reverse();
         assert_eq!(one, again);
         assert_eq!(one, other);
+    }
+
+    #[test]
+    fn moves_are_for_programs_that_first_fit_places_a_little_beyond_the_budget() {
+        let graph = mobilenet_v2();
+        let mut asked = Asked::of(&graph);
+        asked.contenders.options.within.few_buffers = 0;
+        let [mut once, mut again] = [0, 0];
+        for bytes in (1..=8).map(|times| times * 125_008) {
+            let (mut first_fits, mut placer): (Vec<(Program, u64)>, _) = (Vec::new(), placer(&graph));
+            let watching: &mut Placer = &mut |program, moves| {
+                let placed = placer(program, moves)?;
+                if moves == 0 {
+                    once += 1;
+                    first_fits.push((program.clone(), placed.bytes()));
+                } else if let Some((_, first)) = first_fits.iter().find(|(known, _)| known == program) {
+                    again += 1;
+                    assert!((bytes + 1..=bytes + bytes / 16).contains(first) && placed.bytes() <= *first);
+                }
+                Ok(placed)
+            };
+            let Asked { contenders, placements, costs, .. } = &mut asked;
+            let answer = placements.fastest(&graph, contenders, bytes, costs, watching).expect("blocks fit");
+            assert!(answer.is_none_or(|answer| answer.memory_bytes() <= bytes));
+        }
+        assert!(0 < again && again < once, "{again} {once}");
     }
 
     #[test]
