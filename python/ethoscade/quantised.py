@@ -57,6 +57,16 @@ def multiplier_and_shift(real: float) -> tuple[int, int]:
     return significand, shift
 
 
+def multipliers_and_shifts(reals: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """`multiplier_and_shift` of many finite numbers at once: significands and shifts, in their order."""
+    fractions, shifts = np.frexp(np.asarray(reals, np.float64))
+    significands = np.floor(fractions * (1 << 31) + 0.5).astype(np.int64)
+    is_up = significands == 1 << 31
+    significands, shifts = np.where(is_up, 1 << 30, significands), shifts.astype(np.int64) + is_up
+    is_lost = shifts < -31
+    return np.where(is_lost, 0, significands), np.where(is_lost, 0, shifts)
+
+
 def reduced_multiplier_and_shift(real: float) -> tuple[int, int]:
     """Write `real` >= 0 as significand * 2**(shift - 15), the significand of 15 bits: for sums of 64 bits.
 
@@ -64,6 +74,12 @@ def reduced_multiplier_and_shift(real: float) -> tuple[int, int]:
     """
     significand, shift = multiplier_and_shift(real)
     return min((significand + (1 << 15)) >> 16, (1 << 15) - 1), shift
+
+
+def reduced_multipliers_and_shifts(reals: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """`reduced_multiplier_and_shift` of many finite numbers at once: significands and shifts, in their order."""
+    significands, shifts = multipliers_and_shifts(reals)
+    return np.minimum((significands + (1 << 15)) >> 16, (1 << 15) - 1), shifts
 
 
 def add_headroom_bits(dtype: DType) -> int:

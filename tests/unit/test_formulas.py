@@ -7,6 +7,7 @@ import math
 from ethoscade import quantised
 from ethoscade.ir import Activation, DType, Quantisation, Tensor
 from ethoscade.judge.reference import formulas, pooling
+from ethoscade.lowering import limits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,9 +15,28 @@ SCALES = st.floats(2.0**-30, 2.0**10, width=32)
 TYPES = st.sampled_from([DType.INT8, DType.UINT8, DType.INT16])
 
 
-@given(st.floats(0, 2.0**40) | st.floats(0, 2.0**-28) | st.sampled_from([0.0, 1.0, 0.5, math.nextafter(1.0, 0.0)]))
+# With what rounds up to a power of two, and with what is lost and just is not.
+FACTORS = (
+    st.floats(0, 2.0**40)
+    | st.floats(0, 2.0**-28)
+    | st.sampled_from([0.0, 1.0, 0.5, math.nextafter(1.0, 0.0), 2.0**-32, 2.0**-33, math.nextafter(2.0**-32, 0.0)])
+)
+
+
+@given(FACTORS)
 def test_multipliers(real: float) -> None:
     assert quantised.multiplier_and_shift(real) == formulas.significand_and_shift(real)
+
+
+@given(st.lists(FACTORS, max_size=8))
+def test_many_multipliers_are_those_of_each(reals: list[float]) -> None:
+    for many, one in (
+        (quantised.multipliers_and_shifts, quantised.multiplier_and_shift),
+        (quantised.reduced_multipliers_and_shifts, quantised.reduced_multiplier_and_shift),
+        (limits.npu_scales, limits.npu_scale),
+        (limits.wide_scales, limits.wide_scale),
+    ):
+        assert list(zip(*many(reals), strict=True)) == [one(real) for real in reals]
 
 
 @given(SCALES, st.integers(0, 127), TYPES, st.sampled_from(Activation))

@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import DType
-from ..quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, multiplier_and_shift, reduced_multiplier_and_shift
+from ..quantised import (
+    MAX_LEFT_SHIFT,
+    MAX_WIDE_SHIFT,
+    multiplier_and_shift,
+    multipliers_and_shifts,
+    reduced_multiplier_and_shift,
+    reduced_multipliers_and_shifts,
+)
 
 MAX_DIMENSION = 65536
 MAX_STRIDE = 3
@@ -89,3 +96,15 @@ def npu_scale(real: float) -> tuple[int, int]:
     """TFLite's fixed-point `real` as the NPU writes it: real = scale * 2^-shift, shift in 0..63 (see `rescale`)."""
     significand, shift = multiplier_and_shift(real)
     return significand, 31 - shift
+
+
+def npu_scales(reals: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """`npu_scale` of many factors at once: scales and shifts, in their order."""
+    significands, shifts = multipliers_and_shifts(reals)
+    return significands, 31 - shifts
+
+
+def wide_scales(reals: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """`wide_scale` of many factors at once: scales and shifts, in their order."""
+    significands, shifts = reduced_multipliers_and_shifts(reals)
+    return significands, 15 - shifts

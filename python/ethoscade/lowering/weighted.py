@@ -216,17 +216,20 @@ def constants(graph: Graph, op: Operator, ohwi: Array, scale: tuple[int, int] | 
     """
     ifm, weights, bias, ofm = operands(graph, op)
     channels = ohwi.shape[0]
-    reals = effective_scales(op.kind, ifm, weights, ofm)
-    of_real = limits.wide_scale if is_wide(graph, op) else limits.npu_scale
-    scales = [of_real(real) for real in reals] if scale is None else [scale]
-    if len(scales) == 1:
-        scales *= channels
+    if scale is None:
+        reals = effective_scales(op.kind, ifm, weights, ofm)
+        of_reals = limits.wide_scales if is_wide(graph, op) else limits.npu_scales
+        multipliers, shifts = of_reals(reals)
+    else:
+        multipliers, shifts = (np.array([part], np.int64) for part in scale)
+    if len(multipliers) == 1:
+        multipliers, shifts = multipliers.repeat(channels), shifts.repeat(channels)
     values = np.zeros(channels, np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
     return Weights(
         values=cast(npt.NDArray[np.integer], ohwi),
         bias=values.reshape(-1),
-        multipliers=np.array([s[0] for s in scales], np.int64),
-        shifts=np.array([s[1] for s in scales], np.int64),
+        multipliers=multipliers,
+        shifts=shifts,
         zero_point=_zero_point(weights),
     )
 

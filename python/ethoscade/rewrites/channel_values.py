@@ -235,13 +235,13 @@ def _depthwise(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> 
 
 def _output(graph: Graph, op: Operator, sums: Integers, known: Mask) -> ConstantChannels:
     """Bias, scale, zero point and clamp of constant sums."""
+    if not known.any():
+        return ConstantChannels.unknown(len(known))
     ifm, weights, ofm = graph.read(op), graph.read(op, 1), graph.made(op)
     reals = effective_scales(op.kind, ifm, weights, ofm)
     reals = reals * len(sums) if len(reals) == 1 else reals
     activation = op.attrs.activation if isinstance(op.attrs, (ConvAttrs, FullyConnectedAttrs)) else None
     assert activation is not None
-    if not known.any():
-        return ConstantChannels.unknown(len(known))
     lowest, highest = activation_range(ofm.quantisation, ofm.dtype, activation)
     found: list[int | None] = []
     for total, real, is_known in zip(sums + bias_of(graph, op, len(sums)), reals, known, strict=True):
