@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import flatbuffers
 import numpy as np
 import pytest
 import tflite as schema
@@ -150,6 +151,18 @@ def test_several_calls_share_buffers() -> None:
 def test_the_same_bytes_every_time() -> None:
     artifact = vela_artifact(tiny_conv())
     assert tflite.write(artifact) == tflite.write(artifact)
+
+
+@pytest.mark.parametrize("names", [("conv",), tuple(f"layer {i}" for i in range(2000))])
+def test_room_is_made_once(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Growing would take twice the file's bytes, beside the file."""
+    artifact = vela_artifact(tiny_conv())
+    calls = tuple(replace(call, operators=names) for call in artifact.calls)
+    grown: list[object] = []
+    grow = flatbuffers.Builder.GrowByteBuffer
+    monkeypatch.setattr(flatbuffers.Builder, "GrowByteBuffer", lambda builder: (grown.append(builder), grow(builder)))
+    tflite.write(replace(artifact, calls=calls))
+    assert not grown
 
 
 def test_operators_of_our_own_making_are_refused() -> None:

@@ -71,6 +71,8 @@ class _Writer:
         self.resources = resources(artifact)
         # A variable tensor that is written over has one name for what it holds before and afterwards.
         self.written_over = {v.after: v.before for v in self.graph.variables if v not in self.resources}
+        names = [call.operators for call in npu_calls(artifact)]
+        self.provenance = provenance.encode(names) if any(names) else None
         size = self._data_bytes()
         if size > _LARGEST_FILE_BYTES:
             raise CodegenError(f"'{artifact.name}' has {size} bytes of constants; a .tflite file ends at 2 GiB")
@@ -173,6 +175,8 @@ class _Writer:
             sum(len(payload) + 64 for payload in distinct_payloads(self.artifact))
             + len(self.artifact.constants)
             + sum(len(data) + 64 for data in self.graph.metadata.values())
+            + len(self.provenance or b"")
+            + 512 * len(self.artifact.calls)
             + sum(256 + (tensor.size_bytes if tensor.is_constant else 0) for tensor in tensors)
             + sum(256 + variable.initial.nbytes for variable in self.resources)
         )
@@ -357,9 +361,8 @@ class _Writer:
         ours = (OFFLINE_PLAN, provenance.ENTRY)
         entries = {name: data for name, data in self.graph.metadata.items() if name not in ours}
         entries[OFFLINE_PLAN] = plan
-        names = [call.operators for call in npu_calls(self.artifact)]
-        if any(names):
-            entries[provenance.ENTRY] = provenance.encode(names)
+        if self.provenance is not None:
+            entries[provenance.ENTRY] = self.provenance
         written = []
         for name, data in entries.items():
             buffer = self._add_buffer(data)
