@@ -107,14 +107,13 @@ pub struct WithinOptions {
     pub idle_tries: usize,
     /// Limits for early copies that are tried below the budget, each lower by one part in 16 of it.
     pub lower: u64,
-    /// Early copies for which first fit takes more than the budget are placed with moves if that is by one part in so many
-    /// of it at most: a smaller figure places more. At least 1.
-    pub near: u64,
-    /// So few buffers are placed with moves at once, which takes little.
-    pub few_buffers: usize,
     /// A contender is placed if its estimate is larger than the answer's by less than one part in so many: a smaller
     /// figure places more. At least 2.
     pub margin: u64,
+    /// Contenders placed without early copies whose copies are issued once more, into less room than the budget.
+    pub refills: usize,
+    /// How many sizes of that there are from one power of two to the next. At least 1.
+    pub rooms: u64,
     /// Contenders that must be placed before how wrong their estimates were leaves out others.
     pub believed: usize,
 }
@@ -218,9 +217,9 @@ impl Default for Options {
                 tries: 4,
                 idle_tries: 12,
                 lower: 5,
-                near: 16,
-                few_buffers: 176,
                 margin: 128,
+                refills: 2,
+                rooms: 8,
                 believed: 4,
             },
             lean: LeanOptions { resolution: 2, max_points: 4 },
@@ -262,9 +261,9 @@ pub const TUNED: [(&str, u64); 36] = [
     ("within.tries", 0),
     ("within.idle_tries", 0),
     ("within.lower", 0),
-    ("within.near", 1),
-    ("within.few_buffers", 0),
     ("within.margin", 2),
+    ("within.refills", 0),
+    ("within.rooms", 1),
     ("within.believed", 0),
 ];
 
@@ -312,9 +311,9 @@ impl Options {
             "within.tries" => self.within.tries = value as usize,
             "within.idle_tries" => self.within.idle_tries = value as usize,
             "within.lower" => self.within.lower = value,
-            "within.near" => self.within.near = value,
-            "within.few_buffers" => self.within.few_buffers = value as usize,
             "within.margin" => self.within.margin = value,
+            "within.refills" => self.within.refills = value as usize,
+            "within.rooms" => self.within.rooms = value,
             _ => self.within.believed = value as usize,
         }
         Ok(())
