@@ -17,6 +17,7 @@ mod first_copy_hidden;
 mod frontier;
 mod leanest;
 pub mod placing;
+mod question;
 mod restaging;
 pub mod within;
 

@@ -11,7 +11,8 @@
 //! - Invariant: the answer fits, and is never slower than before. A contender is left out if its estimate, mended by how
 //!   much the answer's was wrong, is no better than the answer by one part in `WithinOptions::margin`.
 //! - Cost: `WithinOptions::visits` contenders at most, each placed in two directions, with `WithinOptions::tries`
-//!   placements with early copies of each, until `WithinOptions::idle_tries` in a row are of no use.
+//!   placements with early copies of each, until `WithinOptions::idle_tries` in a row are of no use; at the end twice
+//!   `WithinOptions::rooms` fillings of `WithinOptions::refills` of them.
 //!
 //! The answer does not depend on what was asked before: what is kept are results of functions.
 //! Owns which contenders are placed for a question. A budget below what is found here to fit is for the whole frontier
@@ -23,27 +24,20 @@ use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::memory::ALIGNMENT;
 use crate::model::plan::Proposal;
-use crate::model::program::{Arrangement, Placement, Program};
-use crate::plans::options::{Options, WithinOptions};
+use crate::model::program::Placement;
+use crate::plans::options::WithinOptions;
 use crate::proposals::arena::Placer;
 use crate::proposals::contenders::{Contender, Contenders};
 use crate::proposals::directions::{alternating, orders};
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::Found;
+use crate::proposals::question::{found, rooms_below, Ground, Question};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::interleave;
-use crate::schedule::prefetch::{prefetch, sketches, Filling, LimitOptions, Sketch};
+use crate::schedule::prefetch::{prefetch, sketches, LimitOptions, Sketch};
 use crate::util::hashing::Table;
 use crate::util::interrupt;
 use crate::util::pareto::Point;
-
-/// A placed contender.
-struct Ground {
-    proposal: Proposal,
-    placement: Placement,
-    /// Estimated cycles.
-    sketched: u64,
-}
 
 /// What questions share beside the contenders.
 #[derive(Default)]
@@ -51,24 +45,6 @@ pub struct Placements {
     /// Contenders placed without early copies, by number.
     grounds: Table<usize, Arc<Vec<Ground>>>,
     floor: Option<Found>,
-}
-
-/// One question as it is answered.
-struct Question<'a, 'p> {
-    graph: &'a CascaderGraph,
-    options: &'a Options,
-    bytes: u64,
-    costs: &'a mut Costs,
-    place: &'a mut Placer<'p>,
-    best: Option<Found>,
-    /// Cycles and the estimate of them, of copies issued early, where these were the fewest for such an estimate.
-    most_mended: (u64, u64),
-    /// Contenders of which something was placed.
-    visited: usize,
-    /// Placements with early copies since the answer became better.
-    idle: usize,
-    /// Grounds of which holes were filled: cycles that were expected of that, the contender, and which of its grounds.
-    filled: Vec<(u64, usize, usize)>,
 }
 
 impl Placements {
@@ -216,7 +192,7 @@ impl Placements {
     }
 
     /// Issue the copies of what was fastest with its holes filled into less room: with more, copies begin so early that
-    /// they are in each other's way. Rooms are the same for all budgets, so that larger ones find what smaller ones find.
+    /// they are in each other's way.
     fn fill_less(&self, question: &mut Question) -> Result<(), SearchError> {
         let WithinOptions { refills, rooms, .. } = question.options.within;
         let mut filled = std::mem::take(&mut question.filled);
@@ -262,100 +238,11 @@ impl Placements {
     }
 }
 
-impl<'a, 'p> Question<'a, 'p> {
-    fn new(
-        graph: &'a CascaderGraph,
-        options: &'a Options,
-        bytes: u64,
-        costs: &'a mut Costs,
-        place: &'a mut Placer<'p>,
-    ) -> Question<'a, 'p> {
-        Question {
-            graph,
-            options,
-            bytes,
-            costs,
-            place,
-            best: None,
-            most_mended: (1, 1),
-            visited: 0,
-            idle: 0,
-            filled: Vec::new(),
-        }
-    }
-
-    /// Whether a program that is estimated to take `sketched` cycles may be faster than the answer. How wrong estimates are
-    /// is believed when several contenders have said so: that of one may be wrong in its own way.
-    fn is_hopeful(&self, sketched: u64) -> bool {
-        let Some(best) = &self.best else { return true };
-        let WithinOptions { margin, believed, .. } = self.options.within;
-        let (mut cycles, known) = self.most_mended;
-        if self.visited < believed {
-            cycles = cycles.min(known);
-        }
-        let margin = u128::from(margin);
-        let (cycles, known) = (u128::from(cycles), u128::from(known));
-        u128::from(sketched) * cycles * (margin - 1) / margin < u128::from(best.cycles()) * known
-    }
-
-    /// Take what was placed and estimated so for the answer, if it is.
-    fn offer(&mut self, found: Found, sketched: u64) {
-        let of = |(cycles, known): (u64, u64), by: u64| u128::from(cycles) * u128::from(by) / u128::from(known.max(1));
-        let ratio = (found.cycles(), sketched);
-        // Without early copies the estimate is wrong in another way.
-        let is_early = found.proposal.prefetch_bytes > 0 || found.proposal.fill_bytes > 0;
-        if self.best.is_none() || is_early && of(ratio, 1 << 20) < of(self.most_mended, 1 << 20) {
-            self.most_mended = ratio;
-        }
-        let is_better = |best: &Found| (found.cycles(), found.memory_bytes()) < (best.cycles(), best.memory_bytes());
-        if found.memory_bytes() <= self.bytes && self.best.as_ref().is_none_or(is_better) {
-            self.best = Some(found);
-            self.idle = 0;
-        }
-    }
-
-    /// Issue the copies of a placed program into holes of so many bytes, if that promises a better answer. Returns the
-    /// cycles that are expected, None where there is nothing to be filled.
-    fn fill(&mut self, ground: &Ground, program: &Program, room_bytes: u64) -> Option<u64> {
-        let Ground { proposal, placement, sketched: before } = ground;
-        if proposal.sram_bytes > room_bytes {
-            return None;
-        }
-        let filling = Filling::new(program, placement.clone())?;
-        let filled = filling.fill(room_bytes);
-        let sketched = filled.cycles();
-        // The estimate is taken to be wrong by the same factor before and after.
-        let expected = u128::from(sketched) * u128::from(proposal.cycles) / u128::from(*before).max(1);
-        let expected = u64::try_from(expected).unwrap_or(u64::MAX);
-        if self.best.as_ref().is_some_and(|best| expected >= best.cycles()) {
-            return Some(expected);
-        }
-        let mut program = program.clone();
-        let placement = filled.apply(self.graph, &mut program);
-        let cycles = self.costs.program(self.graph, &program, &placement);
-        let (fill_bytes, sram_bytes) = (room_bytes, placement.bytes());
-        let proposal = Proposal { fill_bytes, sram_bytes, cycles, ..proposal.clone() };
-        self.offer(found(&proposal, program, &placement), sketched);
-        Some(cycles)
-    }
-}
-
-/// Powers of two and `steps - 1` sizes between each and the next one, below so many bytes down to a quarter of them.
-fn rooms_below(bytes: u64, steps: u64) -> impl Iterator<Item = u64> {
-    let octaves = (0..4).map(move |times| (bytes.next_power_of_two() / 2) >> times);
-    let sizes = octaves.flat_map(move |power| (0..steps).rev().map(move |step| power + power / steps * step));
-    sizes.map(|size| size / ALIGNMENT * ALIGNMENT).filter(move |size| (bytes / 4..bytes).contains(size))
-}
-
-fn found(proposal: &Proposal, program: Program, placement: &Placement) -> Found {
-    let arrangement = Arrangement { program, placement: placement.clone() };
-    Found { proposal: proposal.clone(), arrangement: Arc::new(arrangement) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::checker::check;
+    use crate::plans::options::Options;
     use crate::proposals::arena::{is_right, placer};
     use crate::proposals::{search, Enumerated, Uncascaded};
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised};
@@ -460,13 +347,6 @@ mod tests {
         other.reverse();
         assert_eq!(one, again);
         assert_eq!(one, other);
-    }
-
-    #[test]
-    fn rooms_are_the_same_for_all_budgets() {
-        assert_eq!(rooms_below(1024, 2).collect::<Vec<_>>(), [768, 512, 384, 256]);
-        assert_eq!(rooms_below(1040, 2).collect::<Vec<_>>(), [1024, 768, 512, 384]);
-        assert_eq!(rooms_below(16, 8).count(), 0);
     }
 
     #[test]

@@ -1,0 +1,145 @@
+//! One question about a budget as it is answered: the answer so far, and what is learnt on the way.
+//!
+//! Owns what is an answer, what may still become a better one, and how holes are filled for it. Which contenders are
+//! placed, and in which order, is for `within` to say.
+
+use std::sync::Arc;
+
+use crate::cost::Costs;
+use crate::model::graph::CascaderGraph;
+use crate::model::memory::ALIGNMENT;
+use crate::model::plan::Proposal;
+use crate::model::program::{Arrangement, Placement, Program};
+use crate::plans::options::{Options, WithinOptions};
+use crate::proposals::arena::Placer;
+use crate::proposals::filling::Found;
+use crate::schedule::prefetch::Filling;
+use crate::util::pareto::Point;
+
+/// A placed contender.
+pub(super) struct Ground {
+    pub proposal: Proposal,
+    pub placement: Placement,
+    /// Estimated cycles.
+    pub sketched: u64,
+}
+
+/// One question as it is answered.
+pub(super) struct Question<'a, 'p> {
+    pub graph: &'a CascaderGraph,
+    pub options: &'a Options,
+    pub bytes: u64,
+    pub costs: &'a mut Costs,
+    pub place: &'a mut Placer<'p>,
+    pub best: Option<Found>,
+    /// Cycles and the estimate of them, of copies issued early, where these were the fewest for such an estimate.
+    pub most_mended: (u64, u64),
+    /// Contenders of which something was placed.
+    pub visited: usize,
+    /// Placements with early copies since the answer became better.
+    pub idle: usize,
+    /// Grounds of which holes were filled: cycles that were expected of that, the contender, and which of its grounds.
+    pub filled: Vec<(u64, usize, usize)>,
+}
+
+impl<'a, 'p> Question<'a, 'p> {
+    pub fn new(
+        graph: &'a CascaderGraph,
+        options: &'a Options,
+        bytes: u64,
+        costs: &'a mut Costs,
+        place: &'a mut Placer<'p>,
+    ) -> Question<'a, 'p> {
+        Question {
+            graph,
+            options,
+            bytes,
+            costs,
+            place,
+            best: None,
+            most_mended: (1, 1),
+            visited: 0,
+            idle: 0,
+            filled: Vec::new(),
+        }
+    }
+
+    /// Whether a program that is estimated to take `sketched` cycles may be faster than the answer. How wrong estimates are
+    /// is believed when several contenders have said so: that of one may be wrong in its own way.
+    pub fn is_hopeful(&self, sketched: u64) -> bool {
+        let Some(best) = &self.best else { return true };
+        let WithinOptions { margin, believed, .. } = self.options.within;
+        let (mut cycles, known) = self.most_mended;
+        if self.visited < believed {
+            cycles = cycles.min(known);
+        }
+        let margin = u128::from(margin);
+        let (cycles, known) = (u128::from(cycles), u128::from(known));
+        u128::from(sketched) * cycles * (margin - 1) / margin < u128::from(best.cycles()) * known
+    }
+
+    /// Take what was placed and estimated so for the answer, if it is.
+    pub fn offer(&mut self, found: Found, sketched: u64) {
+        let of = |(cycles, known): (u64, u64), by: u64| u128::from(cycles) * u128::from(by) / u128::from(known.max(1));
+        let ratio = (found.cycles(), sketched);
+        // Without early copies the estimate is wrong in another way.
+        let is_early = found.proposal.prefetch_bytes > 0 || found.proposal.fill_bytes > 0;
+        if self.best.is_none() || is_early && of(ratio, 1 << 20) < of(self.most_mended, 1 << 20) {
+            self.most_mended = ratio;
+        }
+        let is_better = |best: &Found| (found.cycles(), found.memory_bytes()) < (best.cycles(), best.memory_bytes());
+        if found.memory_bytes() <= self.bytes && self.best.as_ref().is_none_or(is_better) {
+            self.best = Some(found);
+            self.idle = 0;
+        }
+    }
+
+    /// Issue the copies of a placed program into holes of so many bytes, if that promises a better answer. Returns the
+    /// cycles that are expected, None where there is nothing to be filled.
+    pub fn fill(&mut self, ground: &Ground, program: &Program, room_bytes: u64) -> Option<u64> {
+        let Ground { proposal, placement, sketched: before } = ground;
+        if proposal.sram_bytes > room_bytes {
+            return None;
+        }
+        let filling = Filling::new(program, placement.clone())?;
+        let filled = filling.fill(room_bytes);
+        let sketched = filled.cycles();
+        // The estimate is taken to be wrong by the same factor before and after.
+        let expected = u128::from(sketched) * u128::from(proposal.cycles) / u128::from(*before).max(1);
+        let expected = u64::try_from(expected).unwrap_or(u64::MAX);
+        if self.best.as_ref().is_some_and(|best| expected >= best.cycles()) {
+            return Some(expected);
+        }
+        let mut program = program.clone();
+        let placement = filled.apply(self.graph, &mut program);
+        let cycles = self.costs.program(self.graph, &program, &placement);
+        let (fill_bytes, sram_bytes) = (room_bytes, placement.bytes());
+        let proposal = Proposal { fill_bytes, sram_bytes, cycles, ..proposal.clone() };
+        self.offer(found(&proposal, program, &placement), sketched);
+        Some(cycles)
+    }
+}
+
+/// Powers of two and `steps - 1` sizes between each and the next one, below so many bytes down to a quarter of them.
+pub(super) fn rooms_below(bytes: u64, steps: u64) -> impl Iterator<Item = u64> {
+    let octaves = (0..3).map(move |times| (bytes.next_power_of_two() / 2) >> times);
+    let sizes = octaves.flat_map(move |power| (0..steps).rev().map(move |step| power + power / steps * step));
+    sizes.map(|size| size / ALIGNMENT * ALIGNMENT).filter(move |size| (bytes / 4..bytes).contains(size))
+}
+
+pub(super) fn found(proposal: &Proposal, program: Program, placement: &Placement) -> Found {
+    let arrangement = Arrangement { program, placement: placement.clone() };
+    Found { proposal: proposal.clone(), arrangement: Arc::new(arrangement) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rooms_are_the_same_for_all_budgets() {
+        assert_eq!(rooms_below(1024, 2).collect::<Vec<_>>(), [768, 512, 384, 256]);
+        assert_eq!(rooms_below(1040, 2).collect::<Vec<_>>(), [1024, 768, 512, 384]);
+        assert_eq!(rooms_below(16, 8).count(), 0);
+    }
+}
