@@ -49,14 +49,13 @@ _COMMANDS = {
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """Python looks for garbage after 700 new objects. A command makes many that stay, and few that refer to each other."""
 
-
-_ONE_THREAD = "OPENBLAS_NUM_THREADS"
+_MATRIX_THREADS = "OPENBLAS_NUM_THREADS"
 """NumPy starts OpenBLAS, whose threads look for work for a while as fast as they can. There is none for them here."""
 
 
 def program() -> int:
     """`main` as all that its process does; returns the exit status."""
-    os.environ.setdefault(_ONE_THREAD, "1")
+    os.environ.setdefault(_MATRIX_THREADS, "1")
     try:
         return main()
     finally:

@@ -176,7 +176,6 @@ class _Writer:
             + len(self.artifact.constants)
             + sum(len(data) + 64 for data in self.graph.metadata.values())
             + len(self.provenance or b"")
-            + 512 * len(self.artifact.calls)
             + sum(256 + (tensor.size_bytes if tensor.is_constant else 0) for tensor in tensors)
             + sum(256 + variable.initial.nbytes for variable in self.resources)
         )
