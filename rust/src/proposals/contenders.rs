@@ -95,7 +95,7 @@ impl Contenders {
         Ok(Contenders { all, options: options.clone() })
     }
 
-    /// What no Proposal goes below: the fewest bytes that any has in use at once.
+    /// What no Proposal of these Plans goes below: the fewest bytes that any has in use at once.
     pub fn least_live_bytes(&self) -> u64 {
         self.all.iter().map(Contender::live_bytes).min().unwrap_or(0)
     }
