@@ -41,11 +41,12 @@ def answer(made: Prepared, budget: int | None) -> tuple[tuple[int, int], ...]:
     return found.points
 
 
-def budgets_of(points: tuple[tuple[int, int], ...]) -> list[int]:
-    """Budgets from the floor to what the fastest schedule takes."""
+def budgets_of(points: tuple[tuple[int, int], ...], uncascaded: int) -> list[int]:
+    """Budgets from the floor to what the fastest schedule takes, and one of three times the network as it is."""
     floor, most = points[0][0], points[-1][0]
     wanted = {floor, floor * 21 // 20, floor * 5 // 4, floor * 3 // 2, floor * 2, floor * 4, math.isqrt(floor * most)}
-    return sorted(budget for budget in wanted | {most * 3 // 4, most} if floor <= budget <= most)
+    within = {budget for budget in wanted | {most * 3 // 4, most} if floor <= budget <= most}
+    return sorted(within | {3 * uncascaded})
 
 
 def instructions(model: Path, budget: int, counter: str) -> tuple[int, int]:
@@ -62,7 +63,7 @@ def row(model: Path, counter: str | None) -> str:
     """What there is to tell of a model."""
     made = Prepared(network_of(model, default_target()))
     points, whole = cpu_seconds(lambda: answer(made, None))
-    asked = budgets_of(points)
+    asked = budgets_of(points, made.frontier().uncascaded_bytes)
     losses, first, second = [], [], []
     repeated = Prepared(made.network)
     repeated.fits(asked[0])
