@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import cache, lru_cache
 from types import FunctionType, ModuleType
 from typing import Any
@@ -39,6 +40,8 @@ _CONTROL_MASK = 0xFFFF
 _LONG_COMMAND = 0x4000
 _FIRST_SETTING = 256
 _SET_BLOCKDEP = 303
+_WRITES = frozenset(("cmd0_with_param", "cmd1_with_offset"))
+_WORD = 0xFFFF_FFFF
 _KERNEL_COMMANDS = frozenset((2, 3, 5, 6))  # convolution, depthwise, pool, elementwise
 
 
@@ -158,8 +161,40 @@ def _generate() -> Callable[[Sequence[Any], Any], list[int]]:
         if not isinstance(function, FunctionType):
             return _api().npu_generate_register_command_stream  # type: ignore[no-any-return]
         names[name] = FunctionType(function.__code__, names, name, function.__defaults__, function.__closure__)
+    emitter = names.get("CommandStreamEmitter")
+    if isinstance(emitter, type) and vars(emitter).keys() >= _WRITES:
+        names["CommandStreamEmitter"] = _by_code(emitter)
     made: Callable[[Sequence[Any], Any], list[int]] = names["generate_register_command_stream"]
     return made
+
+
+def _by_code(emitter: Any) -> type:
+    """The writer of commands that are left out where a register has their value, which it remembers by their code.
+
+    Vela's does by the member of an enumeration, whose hash and value cost more than all else that it does.
+    """
+
+    class ByCode(emitter):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._sent: dict[int, tuple[int, ...]] = {}
+
+        def cmd0_with_param(self, cmd: Any, param: Any) -> None:
+            code = cmd._value_
+            parameter = int(param.value if isinstance(param, Enum) else param) & _CONTROL_MASK
+            self._send(code, (code | parameter << 16,))
+
+        def cmd1_with_offset(self, cmd: Any, offset: Any, param: Any = 0) -> None:
+            code = cmd._value_ | _LONG_COMMAND
+            self._send(code, (code | (int(param) & _CONTROL_MASK) << 16, int(offset) & _WORD))
+
+        def _send(self, code: int, command: tuple[int, ...]) -> None:
+            if self._sent.get(code) != command:
+                self._sent[code] = command
+                self.cmd_stream.append(command)
+                self.offset += self.WORD_SIZE * len(command)
+
+    return ByCode
 
 
 def _forget() -> None:
