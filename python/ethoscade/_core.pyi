@@ -660,6 +660,21 @@ def time_payload(
 
 # ---- end of timing --------------------------------------------------------------------------------------------------
 
+# ---- block dependency -----------------------------------------------------------------------------------------------
+
+_Three = tuple[int, int, int]
+SurfaceRow = tuple[_Three, _Three, tuple[int, int, int, int], _Three, bool, int, int]
+"""Shape, (height_0, height_1, width_0), offsets, strides, whether in bricks, bytes of an element, region."""
+_Reading = tuple[bool, bool, int, tuple[int, int], tuple[int, int], tuple[int, ...]]
+"""Elementwise, every output of all channels; enlargement, strides, dilated window, padding before, as (y, x)."""
+KernelRow = tuple[list[SurfaceRow], _Reading, SurfaceRow, _Three, bool]
+"""Inputs and how they are read, output, OFM block, whether results are looked up."""
+
+def block_dependencies(kernels: Sequence[KernelRow], tables_share: bool) -> list[int]:
+    """BLOCKDEP of each kernel in order, where buffers may lie over tables or not."""
+
+# ---- end of block dependency ----------------------------------------------------------------------------------------
+
 # ---- weights --------------------------------------------------------------------------------------------------------
 
 _Volume = tuple[bytes, str, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ethoscade.codegen.block_dependency import MAX_BLOCKDEP, block_dependencies
+from ethoscade.codegen.block_dependency import block_dependencies
 from ethoscade.codegen.command_stream import surface
 from ethoscade.codegen.operations import Kernel, Surface, TableSlot
 from ethoscade.ir import DType, Window
@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 U55 = ACCELERATORS["ethos-u55-256"]
+MAX_BLOCKDEP = 3
 
 
 def feature_map(shape: tuple[int, int, int], layout: Layout) -> FeatureMap:

@@ -14,7 +14,7 @@ from command_line_support import Capture, resized_classifier, run, run_json, wri
 from ethoscade import BudgetError, ConfigError, SchedulingError
 from ethoscade.codegen import c_source, mlf, raw, tflite
 from ethoscade.codegen.artifact import Artifact, NpuCall
-from ethoscade.codegen.block_dependency import MAX_BLOCKDEP, block_dependencies
+from ethoscade.codegen.block_dependency import block_dependencies
 from ethoscade.codegen.c.options import COptions
 from ethoscade.codegen.layout import touched_tensors
 from ethoscade.codegen.operations import FAST_REGION, Kernel
@@ -33,7 +33,7 @@ from ethoscade.scheduling.schedule import CacheWrite, Group, Schedule, arrange
 from ethoscade.target import ACCELERATORS, compilation_target
 from ethoscade.testing import ModelBuilder, inverted_residuals
 from promised_cycles import broken_promises
-from test_block_dependency import kernel, strip
+from test_block_dependency import MAX_BLOCKDEP, kernel, strip
 from test_variables import network
 
 IN_DRAM = {"accelerator": "ethos-u65-256", "system_config": "Ethos_U65_High_End", "memory_mode": "Dedicated_Sram"}

@@ -1,7 +1,16 @@
-//! How much of a kernel may start before the ones ahead of it have finished (BLOCKDEP), predicted for the planner.
+//! BLOCKDEP: how much of a kernel may start while kernels before it are still finishing.
 //!
-//! Owns the prediction. The rule is code generation's (`codegen/block_dependency.py`, which says why it is safe), and a
-//! test holds the two equal, kernel by kernel.
+//! Owns the rule and its safety, for command streams and for their prediction. A kernel works in jobs, one for each OFM
+//! block and block of IFM channels. With BLOCKDEP b the first jobs of a kernel may run while the last b jobs before it are
+//! unfinished: job i together with the last b - i of them. The value found is the largest for which no such pair reads
+//! what the other still writes.
+//!
+//! Four choices keep it on the safe side of what is not documented. Of the kernels before, every OFM block counts as a
+//! single job, so that the jobs looked back over span more output than they really do. They are counted across kernels:
+//! three kernels of one block each are the last three jobs, though the hardware may only ever mean the kernel immediately
+//! before. Blocks of IFM channels are taken as 32 deep, the most that there is, where every output needs all channels. All
+//! other kernels are taken to read every channel for each OFM block, although they should need those of the block only;
+//! Vela does the same.
 
 use std::collections::VecDeque;
 
@@ -55,38 +64,73 @@ impl Access {
             channels: [channels, channels + block[2]],
         }
     }
+}
 
-    /// What job `job` reads of an input. Rows and columns that are left of an enlarged one are those that it stands for.
-    fn read_bounds(&self, kernel: &NpuOperation, padding: [i64; 4], input: &Surface, job: u64) -> Bounds {
-        let (jobs, depth) = (jobs(kernel), channels_of_job(kernel));
-        let block = self.block_bounds(job / jobs);
-        let factor = kernel.upscale.factor();
+/// Which part of its inputs a kernel reads for a block.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Whether each element is read for the one in its place.
+    pub is_elementwise: bool,
+    /// How often an input's rows and columns are repeated.
+    pub factor: i64,
+    /// Strides in height and width.
+    pub stride: [i64; 2],
+    /// Rows and columns from a window's first to its last, one more.
+    pub window: [i64; 2],
+    /// Rows and columns of padding before the first.
+    pub before: [i64; 2],
+    /// Blocks of input channels, each of which is a job, and their channels.
+    pub parts: (u64, u64),
+}
+
+impl Reading {
+    /// Of an operation on a stripe with this padding: top, left, bottom, right.
+    pub fn of(kernel: &NpuOperation, [top, left, ..]: [i64; 4]) -> Reading {
+        Reading {
+            is_elementwise: kernel.kind.is_elementwise(),
+            factor: kernel.upscale.factor(),
+            stride: kernel.stride,
+            window: [0, 1].map(|axis| kernel.dilated(axis)),
+            before: [top, left],
+            parts: Reading::parts(kernel.kind.reads_whole_depth(), kernel.ifm_depth as u64),
+        }
+    }
+
+    /// Blocks of so many input channels, and their channels.
+    pub fn parts(reads_whole_depth: bool, depth: u64) -> (u64, u64) {
+        let channels = if reads_whole_depth { IFM_BLOCK_DEPTH } else { depth };
+        (depth.div_ceil(channels), channels)
+    }
+
+    /// What job `job` of a kernel reads of an input. Rows and columns that are left of an enlarged one are those that it
+    /// stands for.
+    fn bounds(&self, access: &Access, input: &Surface, job: u64) -> Bounds {
+        let (parts, depth) = self.parts;
+        let block = access.block_bounds(job / parts);
         let window = |axis: usize, [start, end]: [u64; 2]| {
-            if kernel.kind.is_elementwise() {
+            if self.is_elementwise {
                 // A second operand of one row or column is read again for each.
                 return if input.extent[axis] > 1 { [start, end] } else { [0, 1] };
             }
-            let (stride, before) = (kernel.stride[axis], padding[axis]);
-            let from = (start as i64 * stride - before).max(0) / factor;
-            let last = ((end as i64 - 1) * stride - before + kernel.dilated(axis) - 1).div_euclid(factor);
+            let (stride, before) = (self.stride[axis], self.before[axis]);
+            let from = (start as i64 * stride - before).max(0) / self.factor;
+            let last = ((end as i64 - 1) * stride - before + self.window[axis] - 1).div_euclid(self.factor);
             [from as u64, (last + 1).min(input.extent[axis] as i64).max(from) as u64]
         };
-        let first = job % jobs * depth;
+        let first = job % parts * depth;
         Bounds { rows: window(0, block.rows), columns: window(1, block.columns), channels: [first, first + depth] }
     }
 }
 
-/// Jobs of a block.
-fn jobs(kernel: &NpuOperation) -> u64 {
-    (kernel.ifm_depth as u64).div_ceil(channels_of_job(kernel))
-}
-
-fn channels_of_job(kernel: &NpuOperation) -> u64 {
-    if kernel.kind.reads_whole_depth() {
-        IFM_BLOCK_DEPTH
-    } else {
-        kernel.ifm_depth as u64
-    }
+/// BLOCKDEP of each kernel of a run, in order; `tables_share` as for `Recent::new`.
+pub fn block_dependencies(kernels: impl IntoIterator<Item = (Reading, Access)>, tables_share: bool) -> Vec<u32> {
+    let mut recent = Recent::new(tables_share);
+    let next = |(reading, access)| {
+        let value = recent.block_dependency(&reading, &access);
+        recent.push(access);
+        value
+    };
+    kernels.into_iter().map(next).collect()
 }
 
 /// The last kernels of a run, latest first.
@@ -110,8 +154,8 @@ impl Recent {
         self.kernels.push_front((access, written));
     }
 
-    /// BLOCKDEP of the next kernel, which is `kernel` with this padding; 0 for the first.
-    pub fn block_dependency(&self, kernel: &NpuOperation, padding: [i64; 4], next: &Access) -> u32 {
+    /// BLOCKDEP of the next kernel; 0 for the first.
+    pub fn block_dependency(&self, reading: &Reading, next: &Access) -> u32 {
         let Some((last, _)) = self.kernels.front() else { return 0 };
         if self.tables_share && last.looks_up && !next.looks_up {
             return 0;
@@ -120,15 +164,14 @@ impl Recent {
         if !self.kernels.iter().any(|&(_, written)| ranges.iter().any(|&range| meet(range, written))) {
             return MAX_BLOCKDEP as u32;
         }
-        let first = (next.blocks() * jobs(kernel)).min(MAX_BLOCKDEP);
+        let first = (next.blocks() * reading.parts.0).min(MAX_BLOCKDEP);
         let mut allowed = MAX_BLOCKDEP;
         for job in 0..first {
             if job >= allowed {
                 break;
             }
             let inputs = || next.inputs.iter().zip(&ranges);
-            let reads: SmallVec<[Bounds; 2]> =
-                inputs().map(|(input, _)| next.read_bounds(kernel, padding, input, job)).collect();
+            let reads: SmallVec<[Bounds; 2]> = inputs().map(|(input, _)| reading.bounds(next, input, job)).collect();
             let depends = |block: Written| {
                 inputs().zip(&reads).any(|((input, &range), read)| {
                     meet(range, block.range) && input.meets(read, block.output, &block.bounds)

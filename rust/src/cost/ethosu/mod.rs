@@ -4,8 +4,8 @@
 //! `operation_cost` what it costs and what is best, `lower_bound` what it costs at least. `stream` clocks a placed program,
 //! with `addresses`, `surface`, `constants`, `block_dependency` and `register_image`; the others know nothing of Plans and programs.
 
-mod addresses;
-mod block_dependency;
+pub mod addresses;
+pub mod block_dependency;
 mod blocks;
 mod constants;
 mod described;
@@ -15,7 +15,7 @@ mod register_image;
 pub mod stream;
 #[cfg(test)]
 mod stream_tests;
-mod surface;
+pub mod surface;
 #[cfg(test)]
 mod tests;
 mod weight_orders;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::addresses::address;
-use super::block_dependency::{Access, Recent};
+use super::block_dependency::{Access, Reading, Recent};
 use super::constants::{self, Constants};
 use super::described::OperandPools;
 use super::operation_cost::{copy_cost, planned, table_cost, Planned};
@@ -252,7 +252,7 @@ impl<'a, L: Listener> Stream<'a, L> {
         let access = placed.access(kernel, stripe);
         let slot = kernel.piece(stripe.piece).table().and_then(|table| self.slot_of(table.id));
         let costed = placed.costed(&mut self.memo.kernels, kernel, stripe);
-        let blockdep = self.recent.block_dependency(&costed.operation, stripe.padding, &access);
+        let blockdep = self.recent.block_dependency(&Reading::of(&costed.operation, stripe.padding), &access);
         let constants = placed.constants(kernel, stripe);
         let (pools, region) = (placed.pools(stripe), |pool| placed.npu.command_region(pool));
         let operands: SmallVec<[Surface; 2]> = access.inputs.iter().chain(&access.constant).copied().collect();
