@@ -24,6 +24,21 @@ pub(super) struct Ground {
     pub sketched: u64,
 }
 
+/// What a placement took by what its program has in use at once, in parts of 2^20.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Drift(u128);
+
+impl Drift {
+    pub fn new(placed: u64, live: u64) -> Drift {
+        Drift((u128::from(placed) << 20) / u128::from(live.max(1)))
+    }
+
+    /// What a program is expected to take that has so many bytes in use at once.
+    pub fn of(self, live: u64) -> u128 {
+        (u128::from(live) * self.0) >> 20
+    }
+}
+
 /// One question as it is answered.
 pub(super) struct Question<'a, 'p> {
     pub graph: &'a CascaderGraph,
@@ -34,6 +49,8 @@ pub(super) struct Question<'a, 'p> {
     pub best: Option<Found>,
     /// Cycles and the estimate of them, of copies issued early, where these were the fewest for such an estimate.
     pub most_mended: (u64, u64),
+    /// The least of what was placed with early copies.
+    pub least_drift: Option<Drift>,
     /// Contenders of which something was placed.
     pub visited: usize,
     /// Placements with early copies since the answer became better.
@@ -58,6 +75,7 @@ impl<'a, 'p> Question<'a, 'p> {
             place,
             best: None,
             most_mended: (1, 1),
+            least_drift: None,
             visited: 0,
             idle: 0,
             filled: Vec::new(),
@@ -135,6 +153,15 @@ pub(super) fn found(proposal: &Proposal, program: Program, placement: &Placement
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drift_is_a_ratio() {
+        let (less, more) = (Drift::new(1_050, 1_000), Drift::new(2_200, 2_000));
+        assert!(less < more && less == Drift::new(2_100, 2_000));
+        assert_eq!([less, more].map(|drift| drift.of(4_096)), [4_300, 4_505]);
+        assert_eq!(Drift::new(u64::MAX, u64::MAX).of(u64::MAX), u128::from(u64::MAX));
+        assert_eq!(Drift::new(0, 0).of(16), 0);
+    }
 
     #[test]
     fn rooms_are_the_same_for_all_budgets() {

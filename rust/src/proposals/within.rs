@@ -31,7 +31,7 @@ use crate::proposals::contenders::{Contender, Contenders};
 use crate::proposals::directions::{alternating, orders};
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::Found;
-use crate::proposals::question::{found, rooms_below, Ground, Question};
+use crate::proposals::question::{found, rooms_below, Drift, Ground, Question};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::{prefetch, sketches, LimitOptions, Sketch};
@@ -160,14 +160,15 @@ impl Placements {
             Some(program) => program,
             None => interleave(graph, &plans, question.costs)?,
         };
-        // A limit is worth trying if the placement is not larger than it by more than the one before was.
-        let (mut most, mut tried) = (bytes, 0);
+        // A limit is worth trying if the placement is expected to fit: by the limit tried before, or at first by whichever
+        // other contender came nearest to its live bytes.
+        let (mut tried, mut drift) = (0, question.least_drift);
         let early = ways.into_iter().rev().filter(|sketch| sketch.prefetch_bytes > 0);
-        for Sketch { prefetch_bytes, cycles: sketched, .. } in early {
+        for Sketch { prefetch_bytes, cycles: sketched, peak_bytes: live } in early {
             if tried == tries || !question.is_hopeful(sketched) {
                 break;
             }
-            if prefetch_bytes > most {
+            if drift.is_some_and(|drift| drift.of(live) > bytes.into()) {
                 continue;
             }
             interrupt::ask();
@@ -176,8 +177,9 @@ impl Placements {
             let mut early = program.clone();
             prefetch(graph, &mut early, prefetch_bytes);
             let placement = (question.place)(&early, moves)?;
+            drift = Some(Drift::new(placement.bytes(), live));
+            question.least_drift = question.least_drift.into_iter().chain(drift).min();
             if placement.bytes() > bytes {
-                most = (u128::from(prefetch_bytes) * u128::from(bytes) / u128::from(placement.bytes())) as u64;
                 continue;
             }
             let (cycles, sram_bytes) = (question.costs.program(graph, &early, &placement), placement.bytes());
