@@ -87,6 +87,7 @@ BELOW: dict[str, set[str]] = {
         "errors", "util.arguments", "ir", "lowering", "scheduling", "memory", "codegen", "pipeline.placing",
     },
     "pipeline.state": {"ir", "scheduling", "memory", "pipeline.placing"},
+    "pipeline.interface": {"ir", "pipeline.borders"},
     "pipeline.network": {
         "target", "ir", "rewrites", "lowering", "scheduling", "codegen", "pipeline.borders", "pipeline.partition",
     },
@@ -98,8 +99,9 @@ BELOW: dict[str, set[str]] = {
     "pipeline.compiled": {
         "errors", "util.arguments", "util.files", "target", "ir", "frontend", "rewrites", "lowering", "scheduling",
         "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement", "pipeline.borders",
-        "pipeline.addresses", "pipeline.explanation", "pipeline.table", "trace", "pipeline.recording",
-        "pipeline.debugging", "page", "pipeline.facts", "cpus", "pipeline.cpu_time", "pipeline.curve",
+        "pipeline.addresses", "pipeline.explanation", "pipeline.interface", "pipeline.table", "trace",
+        "pipeline.recording", "pipeline.debugging", "page", "pipeline.facts", "cpus", "pipeline.cpu_time",
+        "pipeline.curve",
     },
     "pipeline.compiler": {
         "errors", "target", "ir", "operators", "frontend", "rewrites", "lowering", "scheduling", "codegen",
@@ -138,8 +140,8 @@ BELOW: dict[str, set[str]] = {
     "page": {"errors", "util.files"},
     "report": {
         "errors", "target", "ir", "operators", "rewrites", "lowering", "memory.model", "memory", "judge.verification",
-        "codegen", "run.timing", "pipeline.addresses", "pipeline.explanation", "pipeline.table", "pipeline.compiled",
-        "configurations", "boards", "page", "pipeline.cpu_time", "pipeline.check", "sweeps",
+        "codegen", "run.timing", "pipeline.addresses", "pipeline.explanation", "pipeline.interface", "pipeline.table",
+        "pipeline.compiled", "configurations", "boards", "page", "pipeline.cpu_time", "pipeline.check", "sweeps",
     },
     "explorer": {"errors", "frontend", "trace"},
     "cli": {

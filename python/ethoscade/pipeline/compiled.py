@@ -17,7 +17,7 @@ from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.layout import ALIGNMENT_BYTES, CACHE_LINE_BYTES, whole_lines
 from ..cpus import CpuDescription
 from ..errors import CodegenError, ConfigError
-from ..ir import Graph, Tensor
+from ..ir import Graph
 from ..lowering.npu import NpuGraph
 from ..rewrites import DeadChannels
 from ..scheduling.decisions import Schedule
@@ -33,7 +33,8 @@ from .cpu_time import CpuTime, cpu_time_of
 from .curve import Curve as Curve
 from .curve import knee_of as knee_of
 from .explanation import Explanation, Peak, explain, peak_of
-from .table import OperatorSummary, OperatorTable, StreamTotals, table_of, totals_of
+from .interface import InterfaceTensor, interface_of
+from .table import KindOnCpu, OperatorSummary, OperatorTable, StreamTotals, kinds_on_cpu, table_of, totals_of
 
 if TYPE_CHECKING:
     from ..codegen.micro_arena import MicroArena
@@ -45,48 +46,6 @@ if TYPE_CHECKING:
 
 MOST_SEEDS = 10_000
 """Most random inputs of one verification: all of them are kept at once."""
-
-
-@dataclass(frozen=True)
-class KindOnCpu:
-    """All operators of one kind that stay on the CPU: how many, their multiply-accumulates, their share of all of them.
-
-    `reasons` maps every reason to the names of the operators that have it. In order of first appearance.
-    """
-
-    kind: str
-    operators: int
-    macs: int
-    share: float
-    reasons: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class InterfaceTensor:
-    """One input or output of a compiled network: its name, element type, shape and bytes.
-
-    The real number that an element q stands for is `scale * (q - zero_point)`; both are None for what is not
-    quantised, or has a scale for each channel. `is_cut` says that the file has it as float, behind a QUANTIZE or
-    DEQUANTIZE that is now the caller's business; `reason` why it is float still, although that was not asked for.
-    """
-
-    name: str
-    is_input: bool
-    dtype: str
-    shape: tuple[int, ...]
-    size_bytes: int
-    scale: float | None
-    zero_point: int | None
-    is_cut: bool
-    reason: str
-
-    @classmethod
-    def of(cls, tensor: Tensor, is_input: bool, is_cut: bool, reason: str) -> InterfaceTensor:
-        """The graph's tensor as callers know it."""
-        steps = tensor.quantisation if tensor.quantisation is not None and tensor.quantisation.axis is None else None
-        scale, zero = (None, None) if steps is None else (steps.scale, steps.zero_point)
-        name, dtype, size = tensor.name, tensor.dtype.value, tensor.size_bytes
-        return cls(name, is_input, dtype, tensor.shape, size, scale, zero, is_cut, reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,13 +189,7 @@ class Compiled:
     @property
     def interface(self) -> tuple[InterfaceTensor, ...]:
         """What the caller brings and gets: the inputs in their order, then the outputs."""
-        cut = {border.inside for border in self.borders.found}
-        graph = self.source
-        return tuple(
-            InterfaceTensor.of(graph.tensors[t], is_input, t in cut, self.borders.kept.get(t, ""))
-            for is_input, indices in ((True, graph.given), (False, graph.handed_out))
-            for t in dict.fromkeys(indices)
-        )
+        return interface_of(self.source, self.borders)
 
     @property
     def cpu_operators(self) -> tuple[OperatorSummary, ...]:
@@ -265,15 +218,7 @@ class Compiled:
     @property
     def kinds_on_cpu(self) -> tuple[KindOnCpu, ...]:
         """`cpu_operators` by kind, those with the largest share of the multiply-accumulates first, then the most."""
-        total = sum(op.macs for op in self.operators) or 1
-        found: list[KindOnCpu] = []
-        for kind in dict.fromkeys(op.kind for op in self.cpu_operators):
-            alike = [op for op in self.cpu_operators if op.kind == kind]
-            told = dict.fromkeys(op.reason for op in alike)
-            reasons = {reason: tuple(op.name for op in alike if op.reason == reason) for reason in told}
-            macs = sum(op.macs for op in alike)
-            found.append(KindOnCpu(kind, len(alike), macs, macs / total, FrozenMap(reasons)))
-        return tuple(sorted(found, key=lambda of: (-of.macs, -of.operators)))
+        return kinds_on_cpu(self.operators)
 
     def table(self) -> OperatorTable:
         """A row for each operator: cycles and what bounds them, bytes by memory, SRAM, MACs; the rows add up."""

@@ -45,6 +45,34 @@ class OperatorSummary:
 
 
 @dataclass(frozen=True)
+class KindOnCpu:
+    """All operators of one kind that stay on the CPU: how many, their multiply-accumulates, their share of all of them.
+
+    `reasons` maps every reason to the names of the operators that have it. In order of first appearance.
+    """
+
+    kind: str
+    operators: int
+    macs: int
+    share: float
+    reasons: Mapping[str, tuple[str, ...]]
+
+
+def kinds_on_cpu(operators: Sequence[OperatorSummary]) -> tuple[KindOnCpu, ...]:
+    """Those on the CPU by kind, the kinds with the largest share of the multiply-accumulates first, then the most."""
+    total = sum(op.macs for op in operators) or 1
+    on_cpu = [op for op in operators if op.where == "cpu"]
+    found: list[KindOnCpu] = []
+    for kind in dict.fromkeys(op.kind for op in on_cpu):
+        alike = [op for op in on_cpu if op.kind == kind]
+        told = dict.fromkeys(op.reason for op in alike)
+        reasons = {reason: tuple(op.name for op in alike if op.reason == reason) for reason in told}
+        macs = sum(op.macs for op in alike)
+        found.append(KindOnCpu(kind, len(alike), macs, macs / total, FrozenMap(reasons)))
+    return tuple(sorted(found, key=lambda of: (-of.macs, -of.operators)))
+
+
+@dataclass(frozen=True)
 class OperatorRow:
     """One operator of a compiled network. Cycles are the NPU's, as its streams take them under the timing model.
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.micro_arena import MicroArena
 from ..errors import BudgetError, EthoscadeError
-from ..pipeline.compiled import Compiled, Curve, InterfaceTensor, KindOnCpu
+from ..pipeline.compiled import Compiled, Curve
 from ..pipeline.cpu_time import CpuTime
 from ..pipeline.explanation import Explanation, alive_lines, short
-from ..pipeline.table import StreamTotals
+from ..pipeline.interface import InterfaceTensor
+from ..pipeline.table import KindOnCpu, StreamTotals
 from ..rewrites import DeadChannels
 from ..target import Target
 
