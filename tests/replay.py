@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ethoscade.lowering.npu import FeatureMap, Layout, NpuOperation, Table, Upscale
+from ethoscade.lowering.feature_maps import FeatureMap, Layout
+from ethoscade.lowering.npu import NpuOperation, Table, Upscale
 from ethoscade.pipeline.compiler import Network
 from ethoscade.pipeline.planning import Outline
 from ethoscade.scheduling.program import (

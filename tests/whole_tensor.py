@@ -14,7 +14,8 @@ from ethoscade.codegen.streams import EncodingChoice
 from ethoscade.codegen.weights import Constants, OperationConstants, encode
 from ethoscade.ir import Graph
 from ethoscade.lowering import lower
-from ethoscade.lowering.npu import FeatureMap, NpuOperation, NpuTensor, OperationKind, Table
+from ethoscade.lowering.feature_maps import FeatureMap, NpuTensor
+from ethoscade.lowering.npu import NpuOperation, OperationKind, Table
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CopyConstants, LoadTable, Slab, Step, Stripe
 from ethoscade.target import Accelerator

@@ -12,15 +12,17 @@ from ethoscade.codegen.block_dependency import block_dependencies
 from ethoscade.codegen.command_stream import surface
 from ethoscade.codegen.operations import Kernel, Surface
 from ethoscade.ir import DType, Window
-from ethoscade.lowering.npu import (
+from ethoscade.lowering.feature_maps import (
     FeatureMap,
-    Function,
     Layout,
     NpuTensor,
+    Scalar,
+)
+from ethoscade.lowering.npu import (
+    Function,
     OperandScales,
     OperationKind,
     Rounding,
-    Scalar,
     Scale,
     Upscale,
 )

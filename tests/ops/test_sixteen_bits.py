@@ -16,7 +16,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.reference import softmax_sixteen
 from ethoscade.judge.verification import compare, random_inputs
 from ethoscade.lowering import interpolated
-from ethoscade.lowering.npu import Layout
+from ethoscade.lowering.feature_maps import Layout
 from ethoscade.pipeline.compiler import carry_out, search
 from ethoscade.run.execution import run_artifact
 from ethoscade.testing import ModelBuilder, Value

@@ -9,7 +9,7 @@ from ethoscade.codegen.weights import encode
 from ethoscade.ir import Graph, Window
 from ethoscade.judge import reference
 from ethoscade.lowering import lower
-from ethoscade.lowering.npu import Layout
+from ethoscade.lowering.feature_maps import Layout
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.bricks import lay_in_bricks
 from ethoscade.scheduling.program import CopyConstants, Step, Stripe

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from end_to_end import network_of
 from ethoscade import SchedulingError, _core
-from ethoscade.lowering.npu import Layout
+from ethoscade.lowering.feature_maps import Layout
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program, Stripe
 from ethoscade.scheduling.schedule import (

@@ -9,13 +9,8 @@ from ethoscade.codegen.block_dependency import block_dependencies
 from ethoscade.codegen.command_stream import surface
 from ethoscade.codegen.operations import Kernel, Surface, TableSlot
 from ethoscade.ir import DType, Window
-from ethoscade.lowering.npu import (
-    FeatureMap,
-    Layout,
-    NpuTensor,
-    OperationKind,
-    Upscale,
-)
+from ethoscade.lowering.feature_maps import FeatureMap, Layout, NpuTensor
+from ethoscade.lowering.npu import OperationKind, Upscale
 from ethoscade.lowering.views import POINT
 from ethoscade.scheduling.program import Slab
 from ethoscade.target import ACCELERATORS

@@ -13,7 +13,8 @@ from ethoscade.codegen.layout import touched_tensors
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Window
 from ethoscade.lowering import lower
-from ethoscade.lowering.npu import FeatureMap, Layout, NpuGraph
+from ethoscade.lowering.feature_maps import FeatureMap, Layout
+from ethoscade.lowering.npu import NpuGraph
 from ethoscade.pipeline import compiler
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling import schedule as schedules

@@ -24,13 +24,11 @@ from ethoscade.codegen.weights import (
 from ethoscade.errors import CodegenError
 from ethoscade.ir import DType, Window
 from ethoscade.lowering import lower
+from ethoscade.lowering.feature_maps import FeatureMap, Layout, NpuTensor
 from ethoscade.lowering.npu import (
     UNSCALED,
-    FeatureMap,
     Function,
-    Layout,
     NpuOperation,
-    NpuTensor,
     OperandScales,
     OperationKind,
     Scaling,

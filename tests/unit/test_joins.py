@@ -9,7 +9,7 @@ import pytest
 from end_to_end import carry_out, network_of
 from ethoscade.ir import DType
 from ethoscade.lowering import copies
-from ethoscade.lowering.npu import Scalar
+from ethoscade.lowering.feature_maps import Scalar
 from ethoscade.pipeline.compiler import Network, search
 from ethoscade.scheduling.program import CopyConstants
 from ethoscade.scheduling.schedule import CacheRead, Group, Schedule, Split, from_proposal

@@ -8,19 +8,21 @@ import numpy as np
 import pytest
 from ethoscade.ir import DType, Graph, SoftmaxAttrs, Window
 from ethoscade.lowering import expressions, views
-from ethoscade.lowering.npu import (
-    UNSCALED,
+from ethoscade.lowering.feature_maps import (
     ConstantMap,
     FeatureMap,
-    Function,
     Layout,
+    Scalar,
+)
+from ethoscade.lowering.npu import (
+    UNSCALED,
+    Function,
     NpuGraph,
     NpuGraphBuilder,
     NpuOperation,
     OperandScales,
     OperationKind,
     Rounding,
-    Scalar,
     Scale,
     Table,
     Upscale,

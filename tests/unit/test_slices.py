@@ -13,7 +13,8 @@ from ethoscade.ir import DType, Graph
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering import copies, slices
-from ethoscade.lowering.npu import Channels, NpuOperation
+from ethoscade.lowering.feature_maps import Channels
+from ethoscade.lowering.npu import NpuOperation
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling.schedule import from_proposal
 from ethoscade.target import ACCELERATORS, load_target

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 from ethoscade.ir import DType, Window
 from ethoscade.lowering import expressions, views
-from ethoscade.lowering.npu import ConstantMap, FeatureMap, NpuTensor, Upscale
+from ethoscade.lowering.feature_maps import ConstantMap, FeatureMap, NpuTensor
+from ethoscade.lowering.npu import Upscale
 from ethoscade.lowering.te import Access, Affine, Axis, Compute, Propagator, index, propagator
 from hypothesis import given
 from hypothesis import strategies as st

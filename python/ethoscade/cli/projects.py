@@ -13,7 +13,7 @@ from ..codegen.c.options import COptions
 from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..judge.verification import check_available
-from ..lowering.npu import Layout
+from ..lowering.feature_maps import Layout
 from ..pipeline.borders import applied
 from ..project import folder as projects
 from ..project.description import MODEL

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import _core
-from ..lowering.npu import Layout
+from ..lowering.feature_maps import Layout
 from ..target import Accelerator
 from .operations import Kernel, Operation, Surface, TableSlot
 

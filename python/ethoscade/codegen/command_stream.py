@@ -10,15 +10,17 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import CodegenError
-from ..lowering.npu import (
+from ..lowering.feature_maps import (
     BRICK_CHANNELS,
     ConstantMap,
     FeatureMap,
-    Function,
     Layout,
+    Scalar,
+)
+from ..lowering.npu import (
+    Function,
     NpuOperation,
     OperationKind,
-    Scalar,
     Table,
 )
 from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, LoadTable, Slab, Step, Stripe

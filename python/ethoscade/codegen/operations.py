@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..ir import DType, Window
+from ..lowering.feature_maps import Layout, Scalar
 from ..lowering.npu import (
     Function,
-    Layout,
     OperationKind,
     Rounding,
-    Scalar,
     Scaling,
     Upscale,
 )

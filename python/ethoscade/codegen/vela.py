@@ -21,13 +21,12 @@ import numpy.typing as npt
 
 from ..errors import CodegenError
 from ..ir import DType, Window
+from ..lowering.feature_maps import Layout, Scalar
 from ..lowering.npu import (
     UNSCALED,
     Function,
-    Layout,
     OperandScales,
     OperationKind,
-    Scalar,
     Scale,
     Upscale,
 )

@@ -13,7 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodegenError
-from ..lowering.npu import ConstantMap, NpuOperation, Table, Weights, tables_of
+from ..lowering.feature_maps import ConstantMap
+from ..lowering.npu import (
+    NpuOperation,
+    Table,
+    Weights,
+    tables_of,
+)
 from ..scheduling.program import Portion, Whole
 from ..target import Accelerator
 from ..util.frozen import FrozenMap

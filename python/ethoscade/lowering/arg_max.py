@@ -18,8 +18,15 @@ from ..ir import DType, Graph
 from ..util.records import dataclass
 from . import constraints, extremes, views
 from .family import Family
+from .feature_maps import FeatureMap
 from .maker import Maker
-from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Table, Weights
+from .npu import (
+    NpuGraphBuilder,
+    OperationKind,
+    Rounding,
+    Table,
+    Weights,
+)
 
 _BITS = 7
 MOST_INDICES = 1 << _BITS

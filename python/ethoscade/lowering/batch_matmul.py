@@ -21,8 +21,19 @@ from ..quantised import activation_range, product_scale, zero_point_of
 from ..util.records import dataclass
 from . import constraints, limits, moves, operands, views
 from .family import Family
+from .feature_maps import (
+    Area,
+    Channels,
+    ConstantMap,
+    FeatureMap,
+)
 from .maker import AS_IS, Maker
-from .npu import Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Weights
+from .npu import (
+    NpuGraphBuilder,
+    OperationKind,
+    Scale,
+    Weights,
+)
 
 MOST_PRODUCTS = 512
 """Operations that together make all products; of twice as many the schedule takes more than twice as long."""

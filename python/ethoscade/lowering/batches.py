@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from ..ir import Window
 from . import expressions, moves, strides, views
-from .npu import Area, FeatureMap, NpuGraphBuilder, NpuOperation
+from .feature_maps import Area, FeatureMap
+from .npu import NpuGraphBuilder, NpuOperation
 
 MOST = moves.MAX_BOXES
 """Images of a batch, each of which an operation makes."""

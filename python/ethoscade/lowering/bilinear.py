@@ -22,8 +22,17 @@ from ..quantised import bilinear_taps
 from ..util.records import dataclass
 from . import constraints, limits, resize, views
 from .family import Family
+from .feature_maps import Area, FeatureMap
 from .maker import Maker
-from .npu import UNSCALED, Area, FeatureMap, NpuGraphBuilder, OperationKind, Scale, Upscale, Weights, two_to
+from .npu import (
+    UNSCALED,
+    NpuGraphBuilder,
+    OperationKind,
+    Scale,
+    Upscale,
+    Weights,
+    two_to,
+)
 
 MOST_REPEATS = 1 << 6
 _SPARE_BITS = 7

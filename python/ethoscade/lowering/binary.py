@@ -20,8 +20,15 @@ from ..quantised import (
 )
 from . import constraints, limits, operands, ranges
 from .family import Family
+from .feature_maps import Scalar
 from .maker import AS_IS, Maker
-from .npu import NpuGraphBuilder, OperandScales, OperationKind, Scalar, Scale, Scaling
+from .npu import (
+    NpuGraphBuilder,
+    OperandScales,
+    OperationKind,
+    Scale,
+    Scaling,
+)
 
 
 def lower_sum(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:

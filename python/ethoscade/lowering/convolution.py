@@ -12,7 +12,13 @@ from ..ir import Activation, Array, ConvAttrs, Graph, Window
 from ..quantised import activation_range
 from . import batches, constraints, expressions, strides, views, weighted
 from .family import Family
-from .npu import Channels, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding
+from .feature_maps import Channels, FeatureMap
+from .npu import (
+    NpuGraphBuilder,
+    NpuOperation,
+    OperationKind,
+    Rounding,
+)
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:

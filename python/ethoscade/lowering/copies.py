@@ -10,7 +10,14 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 from . import views
-from .npu import UNSCALED, Channels, FeatureMap, Function, NpuOperation, NpuTensor, OperationKind, Upscale
+from .feature_maps import Channels, FeatureMap, NpuTensor
+from .npu import (
+    UNSCALED,
+    Function,
+    NpuOperation,
+    OperationKind,
+    Upscale,
+)
 from .te import Access, index
 
 Cuboid = tuple[range, range, range]

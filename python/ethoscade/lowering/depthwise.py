@@ -14,7 +14,8 @@ from ..ir import ConvAttrs, Graph, Window
 from ..quantised import activation_range
 from . import batches, constraints, convolution, expressions, views, weighted
 from .family import Family
-from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind
+from .feature_maps import FeatureMap
+from .npu import NpuGraphBuilder, NpuOperation, OperationKind
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from ..ir import Window
 from . import views
-from .npu import ConstantMap, FeatureMap, Upscale
+from .feature_maps import ConstantMap, FeatureMap
+from .npu import Upscale
 from .te import Access, Affine, Axis, Compute, index
 
 

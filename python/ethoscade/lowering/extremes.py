@@ -13,8 +13,9 @@ from ..ir import Graph, ReductionAttrs, Window
 from ..util.records import dataclass
 from . import constraints, limits, reductions, views
 from .family import Family
+from .feature_maps import Channels, FeatureMap
 from .maker import AS_IS, Maker
-from .npu import Channels, FeatureMap, NpuGraphBuilder, OperationKind
+from .npu import NpuGraphBuilder, OperationKind
 
 
 @dataclass(frozen=True)

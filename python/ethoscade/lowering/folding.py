@@ -13,7 +13,15 @@ from dataclasses import replace
 from ..ir import EIGHT_BIT
 from ..target import Accelerator
 from . import views
-from .npu import FeatureMap, Function, NpuGraph, NpuOperation, OperationKind, Table, renumbered
+from .feature_maps import FeatureMap
+from .npu import (
+    Function,
+    NpuGraph,
+    NpuOperation,
+    OperationKind,
+    Table,
+    renumbered,
+)
 
 _ENTRIES = 256
 _SLOW_COPIES = 32

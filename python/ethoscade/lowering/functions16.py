@@ -14,8 +14,15 @@ from ..ir import DType, Graph, LeakyReluAttrs, Operator, Tensor
 from ..operators import ACTIVATION_OPERATORS
 from ..quantised import activation_range, scale_of
 from . import constraints, functions, limits, views
+from .feature_maps import FeatureMap
 from .maker import AS_IS, Maker
-from .npu import FeatureMap, Function, NpuGraphBuilder, OperationKind, Scale, Table
+from .npu import (
+    Function,
+    NpuGraphBuilder,
+    OperationKind,
+    Scale,
+    Table,
+)
 
 _STEPS = 512
 _LOWEST, _HIGHEST = DType.INT16.limits

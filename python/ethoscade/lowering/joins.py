@@ -14,17 +14,19 @@ from dataclasses import replace
 from ..util.records import dataclass
 from . import copies, views
 from .copies import Cuboid
-from .npu import (
+from .feature_maps import (
     Area,
     Channels,
     ConstantMap,
     FeatureMap,
+    NpuTensor,
+    Scalar,
+)
+from .npu import (
     NpuGraph,
     NpuOperation,
-    NpuTensor,
     OperandScales,
     OperationKind,
-    Scalar,
     Upscale,
     renumbered,
 )

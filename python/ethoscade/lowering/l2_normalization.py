@@ -17,8 +17,9 @@ from ..quantised import scale_of, zero_point_of
 from ..util.records import dataclass
 from . import constraints, last_axis, limits
 from .family import Family
+from .feature_maps import FeatureMap
 from .maker import AS_IS, Maker, high
-from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding
+from .npu import NpuGraphBuilder, OperationKind, Rounding
 
 MOST_SQUARES = ((1 << 27) - 1) // limits.LARGEST_VALUE**2
 """Squares of more of them could add up to 2^27."""

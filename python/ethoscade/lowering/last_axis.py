@@ -12,8 +12,9 @@ from dataclasses import replace
 from ..ir import DType, Window
 from ..util.records import dataclass
 from . import constraints, extremes, limits, views
+from .feature_maps import FeatureMap
 from .maker import Maker
-from .npu import FeatureMap, OperationKind
+from .npu import OperationKind
 
 MOST_IN_ONE_PIXEL = 128
 """A single pixel of more channels is seen as rows of at most so many."""

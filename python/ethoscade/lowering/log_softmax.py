@@ -19,8 +19,14 @@ from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, last_axis, softmax
 from .exponential import DISTANCES, divided, exponentials, high_mul
 from .family import Family
+from .feature_maps import ConstantMap, FeatureMap
 from .maker import AS_IS, Maker, high
-from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Table
+from .npu import (
+    NpuGraphBuilder,
+    OperationKind,
+    Rounding,
+    Table,
+)
 
 _SUM_BITS = 12  # integer bits of the sum of exponentials
 _FRACTION_BITS = 26  # distances and logarithms are Q5.26

@@ -11,16 +11,14 @@ from dataclasses import replace
 from ..ir import DType, Window
 from ..util.records import dataclass
 from . import expressions, views
+from .feature_maps import ConstantMap, FeatureMap, Scalar
 from .npu import (
     UNSCALED,
-    ConstantMap,
-    FeatureMap,
     Function,
     NpuGraphBuilder,
     NpuOperation,
     OperationKind,
     Rounding,
-    Scalar,
     Scale,
     Scaling,
     Table,

@@ -15,8 +15,15 @@ import numpy as np
 from ..ir import QUANTISED, DType, Graph, Operator, Window
 from ..util.records import dataclass
 from . import constraints, limits, views
+from .feature_maps import (
+    BRICK_CHANNELS,
+    Area,
+    Channels,
+    ConstantMap,
+    FeatureMap,
+)
 from .maker import Maker
-from .npu import BRICK_CHANNELS, Area, Channels, ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Table
+from .npu import NpuGraphBuilder, OperationKind, Table
 
 MAX_BOXES = 256
 """Operations that together make one output."""

@@ -19,8 +19,8 @@ from ..ir import Array, DType, Graph, Operator, Tensor
 from ..quantised import zero_point_of
 from ..util.records import dataclass
 from . import constraints, limits, moves, strided, views
+from .feature_maps import ConstantMap, FeatureMap, Scalar
 from .maker import Maker
-from .npu import ConstantMap, FeatureMap, Scalar
 
 SCALAR_RANGE = range(-(1 << 15), 1 << 15)
 """What a number may be that stands for a second operand: its register has 16 bits."""

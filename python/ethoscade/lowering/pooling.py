@@ -9,7 +9,13 @@ from ..quantised import activation_range
 from ..util.records import dataclass
 from . import batches, constraints, expressions, limits, strides, views
 from .family import Family
-from .npu import FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Rounding
+from .feature_maps import FeatureMap
+from .npu import (
+    NpuGraphBuilder,
+    NpuOperation,
+    OperationKind,
+    Rounding,
+)
 
 _KINDS = {"AVERAGE_POOL_2D": OperationKind.AVERAGE_POOL, "MAX_POOL_2D": OperationKind.MAX_POOL}
 

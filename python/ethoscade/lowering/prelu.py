@@ -19,8 +19,9 @@ from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, operands
 from .binary import product_factor
 from .family import Family
+from .feature_maps import ConstantMap, FeatureMap, Scalar
 from .maker import AS_IS, Maker
-from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Scalar, Scale
+from .npu import NpuGraphBuilder, OperationKind, Scale
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:

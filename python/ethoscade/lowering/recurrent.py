@@ -19,8 +19,16 @@ from ..quantised import effective_scales, scale_of, zero_point_of
 from ..util.records import dataclass
 from . import constraints, limits, moves
 from .family import Family
+from .feature_maps import Area, FeatureMap
 from .maker import AS_IS, Maker
-from .npu import Area, FeatureMap, Function, NpuGraphBuilder, OperationKind, Rounding, Scale, Weights
+from .npu import (
+    Function,
+    NpuGraphBuilder,
+    OperationKind,
+    Rounding,
+    Scale,
+    Weights,
+)
 
 _SUMS = Tensor("sums", (), DType.INT16, Quantisation((2.0**-12,), (0,)))
 """What the sums of a gate are stored as."""

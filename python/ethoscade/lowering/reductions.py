@@ -16,8 +16,9 @@ import numpy as np
 from ..ir import DType, Tensor, Window
 from ..util.records import dataclass
 from . import constraints, limits, views
+from .feature_maps import Channels, FeatureMap
 from .maker import AS_IS, Maker
-from .npu import Channels, FeatureMap, OperationKind, Scale, Weights
+from .npu import OperationKind, Scale, Weights
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from ..quantised import nearest_indices
 from ..util.records import dataclass
 from . import constraints, strided, views
 from .family import Family
+from .feature_maps import FeatureMap
 from .maker import Maker
-from .npu import FeatureMap, NpuGraphBuilder, Upscale
+from .npu import NpuGraphBuilder, Upscale
 
 MOST_DOUBLINGS = 3
 

@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from . import copies
-from .npu import FeatureMap, NpuGraph, NpuOperation, NpuTensor, renumbered
+from .feature_maps import FeatureMap, NpuTensor
+from .npu import NpuGraph, NpuOperation, renumbered
 
 
 def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:

@@ -20,8 +20,14 @@ from ..quantised import scale_of
 from . import constraints, last_axis, softmax_sixteen
 from .exponential import divided, exponentials, high_mul
 from .family import Family
+from .feature_maps import FeatureMap
 from .maker import AS_IS, Maker, high
-from .npu import FeatureMap, NpuGraphBuilder, OperationKind, Rounding, Table
+from .npu import (
+    NpuGraphBuilder,
+    OperationKind,
+    Rounding,
+    Table,
+)
 
 MOST_CHANNELS = 4095
 """Exponentials are summed in units of 2^-19: of more of them the sum could leave 32 bits."""

@@ -14,8 +14,9 @@ from ..ir import QUANTISED, DType, Graph, Tensor
 from ..quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, operands
 from .family import Family
+from .feature_maps import ConstantMap, FeatureMap, Scalar
 from .maker import AS_IS, Maker
-from .npu import ConstantMap, FeatureMap, NpuGraphBuilder, OperationKind, Scalar, Scale
+from .npu import NpuGraphBuilder, OperationKind, Scale
 
 
 def _headroom_bits(dtype: DType) -> int:

@@ -14,8 +14,13 @@ from itertools import product
 
 from ..util.records import dataclass
 from . import limits, moves, views
+from .feature_maps import (
+    BRICK_CHANNELS,
+    Area,
+    Channels,
+    FeatureMap,
+)
 from .maker import Maker
-from .npu import BRICK_CHANNELS, Area, Channels, FeatureMap
 
 _COPY_STEPS = 64
 """What a further copy costs, in steps of the NPU: it fills and drains once more."""

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from ..ir import Window
 from . import limits
+from .feature_maps import FeatureMap
 from .maker import Maker
-from .npu import FeatureMap, NpuGraphBuilder, NpuOperation
+from .npu import NpuGraphBuilder, NpuOperation
 
 Make = Callable[[Window, FeatureMap], NpuOperation]
 """The operation that makes a feature map with a window."""

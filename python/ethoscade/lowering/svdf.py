@@ -21,11 +21,9 @@ from ..quantised import svdf_scales, zero_point_of
 from ..util.records import dataclass
 from . import constraints, limits, views
 from .family import Family
+from .feature_maps import Channels, ConstantMap, FeatureMap
 from .maker import AS_IS, Maker
 from .npu import (
-    Channels,
-    ConstantMap,
-    FeatureMap,
     Function,
     NpuGraphBuilder,
     OperationKind,

@@ -16,8 +16,14 @@ from ..quantised import activation_range
 from ..util.records import dataclass
 from . import batches, constraints, expressions, resize, views, weighted
 from .family import Family
+from .feature_maps import Area, FeatureMap
 from .maker import Maker
-from .npu import Area, FeatureMap, NpuGraphBuilder, NpuOperation, OperationKind, Upscale
+from .npu import (
+    NpuGraphBuilder,
+    NpuOperation,
+    OperationKind,
+    Upscale,
+)
 
 _INPUT = 2
 

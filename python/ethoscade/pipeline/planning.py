@@ -17,7 +17,13 @@ from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..ir import Graph, Operator
 from ..lowering import Support, elements, lower
-from ..lowering.npu import Function, Layout, NpuGraph, NpuOperation, Upscale
+from ..lowering.feature_maps import Layout
+from ..lowering.npu import (
+    Function,
+    NpuGraph,
+    NpuOperation,
+    Upscale,
+)
 from ..operators import RESHAPES
 from ..rewrites import remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem

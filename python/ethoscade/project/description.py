@@ -21,7 +21,7 @@ from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.layout import lifetimes, npu_calls
 from ..errors import ProjectError
 from ..ir import Array, DType
-from ..lowering.npu import BRICK_CHANNELS
+from ..lowering.feature_maps import BRICK_CHANNELS
 from ..util.files import read_whole
 from ..util.records import dataclass
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..lowering.npu import BRICK_CHANNELS, ConstantMap, FeatureMap, Layout, NpuGraph, NpuOperation, NpuTensor
+from ..lowering.feature_maps import (
+    BRICK_CHANNELS,
+    ConstantMap,
+    FeatureMap,
+    Layout,
+    NpuTensor,
+)
+from ..lowering.npu import NpuGraph, NpuOperation
 
 
 def lay_in_bricks(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 from ..ir import Graph
-from ..lowering.npu import (
+from ..lowering.feature_maps import (
     ConstantMap,
     FeatureMap,
     Layout,
+    Scalar,
+)
+from ..lowering.npu import (
     NpuGraph,
     NpuOperation,
     OperationKind,
-    Scalar,
     Table,
     absorbed_operators,
     tables_of,
