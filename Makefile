@@ -55,6 +55,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file benches/mypy.ini
 
 # The oldest Rust and Python that are promised, where they can be had.
 oldest: $(STAMP)

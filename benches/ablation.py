@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import harness  # noqa: F401
 from ethoscade import EthoscadeError, _core, testing
@@ -85,7 +86,7 @@ class Found:
         return next((cycles for size, cycles in reversed(self.points) if size <= budget), self.points[0][1])
 
 
-def search(network: Network, tuning: Sequence[tuple[str, int]] = ()) -> Found:
+def search(network: Network, tuning: Sequence[tuple[Any, int]] = ()) -> Found:
     """The frontier with some figures set otherwise."""
     began = time.process_time()
     found = _core.search_cascades(network.problem.core, tuning=tuning)

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -42,13 +43,13 @@ def rows_of(model: str, accelerator: str) -> Iterator[Row]:
 
     fastest = floor = 0
     for budget in BUDGETS:
-        asked: dict[str, object] = {"none": {}, "floor": {"optimise": "size"}, "half": {}}[budget]
-        if budget == "half":
-            asked = {"sram": max(fastest // 2, floor)}
+        half = {"sram": max(fastest // 2, floor)}
+        ways: dict[str, dict[str, Any]] = {"none": {}, "floor": {"optimise": "size"}, "half": half}
+        asked = ways[budget]
         row: Row = {"model": Path(model).stem, "accelerator": accelerator, "budget": budget}
         began = time.process_time()
         try:
-            compiled = ethoscade.compile(model, accelerator=accelerator, **asked)  # type: ignore[arg-type]
+            compiled = ethoscade.compile(model, accelerator=accelerator, **asked)
         except ethoscade.EthoscadeError as error:
             yield row | {"said": f"{type(error).__name__}: {error}"}
             return

@@ -43,8 +43,8 @@ def chain(length: int, target: Target) -> _core.CascaderGraph:
     block = prepare(read_tflite(builder.build()), target).problem
     tensors: list[TensorSpec] = []
     for number in range(length + 1):
-        ends = {"is_input": number == 0, "is_output": number == length}
-        tensors.append(replace(block.tensors[1], name=f"tensor{number}", **ends))
+        first, last = number == 0, number == length
+        tensors.append(replace(block.tensors[1], name=f"tensor{number}", is_input=first, is_output=last))
     parts: list[PartSpec] = []
     for number in range(length):
         spec = block.specs[number % len(block.specs)]

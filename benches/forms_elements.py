@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from ethoscade.ir import DType, Quantisation
@@ -45,7 +46,7 @@ def _function(kind: str, shape: Shape, coarser: float, given: Quantisation | Non
 
 def elementwise(kind: str, dtype: DType) -> Drawn:
     """A function of each element, of all ranks."""
-    options: dict[str, dict[str, object]] = {"": {}}
+    options: dict[str, dict[str, Any]] = {"": {}}
     if kind == "LEAKY_RELU":
         options = {f", alpha {alpha}": {"Alpha": alpha} for alpha in (0.1, 1.5, 0.0, -0.2, 1.0)}
     if kind == "GELU":

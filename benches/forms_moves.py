@@ -234,9 +234,9 @@ def transposes(dtype: DType) -> Drawn:
         (4, 3, 2, 1, 0),
         (0, 4, 2, 3, 1),
     ]
-    for shape in ((1, 2, 4, 6, 8), (2, 2, 4, 6, 8)):
+    for of_five in ((1, 2, 4, 6, 8), (2, 2, 4, 6, 8)):
         for order in fives:
-            yield f"{rank_of(shape)} to {order}", turned(shape, order)
+            yield f"{rank_of(of_five)} to {order}", turned(of_five, order)
     yield "6 axes, the last two", turned((1, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5, 4))
     yield "6 axes, turned about", turned((2, 2, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0))
     yield "8 axes", turned((1, 1, 1, 1, 2, 3, 4, 5), (0, 1, 2, 3, 5, 4, 7, 6))

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethoscade import ConfigError
+from ethoscade.page import pictures
 from ethoscade.pipeline.compiler import search
-from ethoscade.report import plot
 from ethoscade.target import Target
 from harness import (
     CORES,
@@ -152,15 +152,27 @@ def write_files(found: Comparison, folder: Path) -> None:
         writer = csv.writer(text)
         writer.writerow(("who", "sram_bytes", "cycles", "own_estimate", "verdict"))
         writer.writerows(rows_of(found))
-    series = [plot.Series("ours", [(p.sram_bytes, p.cycles) for p in found.ours])]
-    for core in CORES:
-        points = [(p.sram_bytes, p.cycles) for p in found.velas if p.who.startswith(core)]
-        series.append(plot.Series(f"Vela, {core}", points, frontier=False))
-    series.append(plot.Series("ours without cascades, estimated", [found.uncascaded], frontier=False))
     try:
-        plot.draw(series, found.model, folder / f"{found.model}.png", floor_bytes=found.floor.sram_bytes)
+        draw(found, folder / f"{found.model}.png")
     except ConfigError as error:
         print(f"no plot: {error}", file=sys.stderr)
+
+
+def draw(found: Comparison, path: Path) -> None:
+    """Our points as steps, all others as marks. Raises `ConfigError` where matplotlib is missing."""
+    figure = pictures.figure(9, 5.4)
+    axes = figure.add_subplot()
+    ours = [(point.sram_bytes, point.cycles) for point in found.ours]
+    series = {"ours": ours, "ours without cascades, estimated": [found.uncascaded]}
+    for core in CORES:
+        series[f"Vela, {core}"] = [(p.sram_bytes, p.cycles) for p in found.velas if p.who.startswith(core)]
+    for (name, points), marker in zip(series.items(), ("o-", "x", "s", "^"), strict=True):
+        sizes, times = [size / 1024 for size, _ in points], [cycles / 1e6 for _, cycles in points]
+        axes.plot(sizes, times, marker, markersize=4, drawstyle="steps-post", label=name)
+    axes.axvline(found.floor.sram_bytes / 1024, linestyle=":", label="our floor")
+    axes.set(xlabel="SRAM (KiB)", ylabel="cycles (million)", title=found.model)
+    axes.legend()
+    pictures.save(figure, path)
 
 
 def print_points(found: Comparison) -> None:

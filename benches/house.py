@@ -158,7 +158,7 @@ def python_names_twice(files: Mapping[Module, Path]) -> int:
 
 def figures(checkout: Path) -> dict[str, str]:
     """What is printed of a checkout."""
-    found = {}
+    found: dict[str, str] = {}
     package, crate = checkout / "python" / "ethoscade", checkout / "rust" / "src"
     for language, (arrows, files), functions in (
         ("Python", python_arrows(package), python_functions),

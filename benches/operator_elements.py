@@ -82,6 +82,7 @@ class Between(ModelBuilder):
         """The file, its outputs copied where they are images."""
         for index in self._operators[-1].outputs:
             made = self._tensors[index]
+            assert made.dtype is not None, "what an operator makes has a type"
             kept = Value(index, made.name, made.shape, made.dtype, made.quantisation or UNQUANTISED)
             self.output(self._copied(kept))
         return super().build()
@@ -139,12 +140,13 @@ class Tally:
 
     def page(self) -> str:
         """The table."""
-        lines = [_line(*name.split(), count) for name, count in sorted(self.counts.items())]
+        lines = [_line(name, count) for name, count in sorted(self.counts.items())]
         total = sum(count.whole + count.striped for count in self.counts.values())
         return HEAD.format(accelerators=", ".join(sorted(ACCELERATORS)), total=f"{total:,}") + "\n".join(lines) + "\n"
 
 
-def _line(kind: str, dtype: str, count: Count) -> str:
+def _line(name: str, count: Count) -> str:
+    kind, dtype = name.split()
     why = "; ".join(f"{number}: {reason}" for reason, number in sorted(count.pieces.items()))
     judges = ", ".join(sorted(count.judges)) or ("no kernel" if count.refused < count.drawn else "")
     figures = (count.drawn, count.run, count.whole, count.striped, count.cut)

@@ -136,9 +136,9 @@ def made_for(network: Network) -> Iterator[tuple[str, int, Compiled]]:
 
 def _judges(
     source: Graph, steps: Sequence[dict[str, Array]], seed: int, tally: Tally
-) -> dict[str, list[dict[str, Array]]]:
+) -> dict[str, list[Mapping[str, Array]]]:
     """What each judge makes of the inputs, step by step."""
-    found: dict[str, list[dict[str, Array]]] = {}
+    found: dict[str, list[Mapping[str, Array]]] = {}
     try:
         (judged,) = reference_steps(source, [steps])
         found[judged[0].judge] = [run.outputs for run in judged]

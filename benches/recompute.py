@@ -18,6 +18,7 @@ import argparse
 from collections.abc import Iterator
 from itertools import accumulate
 
+from ethoscade.codegen.layout import ALIGNMENT_BYTES
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program, Slab, Stripe
 from harness import default_target, named_models, network_of
@@ -65,12 +66,12 @@ def fullest(program: Program) -> tuple[int, int, int]:
     for number, buffer in enumerate(program.buffers):
         is_rolling = buffer.kind == "rolling"
         for period in buffer.periods():
-            add((0,) if is_rolling else (0, 1, 2), period, buffer.alignment)
+            add((0,) if is_rolling else (0, 1, 2), period, ALIGNMENT_BYTES)
         if is_rolling:
             for period in wanted(program, number):
                 add((1,), period, 1)
             for step in sorted({step for step, _, _ in uses(program, number)}):
-                add((2,), (step, step + 1, buffer.size_bytes), buffer.alignment)
+                add((2,), (step, step + 1, buffer.size_bytes), ALIGNMENT_BYTES)
     whole, rows, busy = (max(accumulate(change)) for change in changes)
     return whole, rows, busy
 

@@ -76,7 +76,7 @@ def faults_of(path: Path, networks: int, targets: int) -> tuple[int, int, Counte
 
 def run(networks: int, targets: Sequence[str], jobs: int, path: Path) -> bool:
     """Sweep, and print what it took; whether all is well."""
-    driver.Workers = Watched  # type: ignore[misc]
+    driver.Workers = Watched  # type: ignore[misc, assignment]
     sweep = ethoscade.sweep(Drawn(networks), targets, ["fastest"], jobs=jobs, output=path)
     quarter = -(-sweep.questions // QUARTERS)
     most = [[0, 0] for _ in range(QUARTERS)]

@@ -43,6 +43,20 @@ def test_a_comparison_counts_both_ways() -> None:
     assert "| 1 of 3 | 1 of 3 |" in page and "dominated by 1" in page
 
 
+def test_a_comparison_is_written_as_a_table_and_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    points = (frontiers.Point("ours", 1024, 100, 100), frontiers.Point("ours", 2048, 50, 50))
+    found = frontiers.Comparison("m", points, (frontiers.Point("regor Size", 4096, 110, 0),), (8192, 45), 0.1)
+    frontiers.write_files(found, tmp_path / "new")
+    rows = (tmp_path / "new" / "m.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[1:] == [
+        "ours,1024,100,100,dominates 1",
+        "ours,2048,50,50,dominates 1",
+        "regor Size,4096,110,0,dominated by 2",
+    ]
+    assert (tmp_path / "new" / "m.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_sizes_of_a_sweep() -> None:
     sizes = frontiers.sizes_between(100_000, 1_000_000, 12)
     assert len(sizes) == 12 and sizes == sorted(sizes) and all(size % 1024 == 0 for size in sizes)
