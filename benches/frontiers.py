@@ -189,7 +189,7 @@ Our frontier over Vela's on the public models: ethos-u55-256, Ethos_U55_High_End
 tools' command streams by the simulator's timing model ([timing.md](timing.md)). Vela is swept over `--arena-cache-size`
 (`--optimise Performance`, and `Size`), with both of its cores. KiB are 1,024 bytes; millions of cycles. Written by
 
-<!-- not run: it needs the public models, and an hour -->
+<!-- not run: it needs the public models, and ten minutes -->
 ```sh
 python benches/frontiers.py --docs docs/frontiers.md
 ```

@@ -82,11 +82,11 @@ BELOW: dict[str, set[str]] = {
         "pipeline.explanation", "pipeline.table",
     },
     "pipeline.addresses": {"target", "lowering", "scheduling", "codegen", "pipeline.explanation"},
-    "pipeline.placing": {"scheduling", "memory", "codegen"},
+    "pipeline.placing": {"_core", "errors", "scheduling", "codegen"},
     "pipeline.borders": {
-        "errors", "util.arguments", "ir", "lowering", "scheduling", "memory", "codegen", "pipeline.placing",
+        "errors", "util.arguments", "ir", "lowering", "scheduling", "codegen", "pipeline.placing",
     },
-    "pipeline.state": {"ir", "scheduling", "memory", "pipeline.placing"},
+    "pipeline.state": {"ir", "scheduling", "pipeline.placing"},
     "pipeline.interface": {"ir", "pipeline.borders"},
     "pipeline.network": {
         "target", "ir", "rewrites", "lowering", "scheduling", "codegen", "pipeline.borders", "pipeline.partition",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..codegen.layout import ALIGNMENT_BYTES, distance, may_overlay
 from ..errors import ConfigError
@@ -25,10 +24,7 @@ from ..util.arguments import shown
 from ..util.frozen import FrozenMap
 from ..util.progress import Tick
 from ..util.records import dataclass
-from .placing import ITERATIONS, placed, settled
-
-if TYPE_CHECKING:
-    from ..memory import Buffer, Share
+from .placing import PlannerBuffer, placed, planner_buffers, settled
 
 _FAR = 1 << 59
 """Beyond any distance in an arena."""
@@ -173,11 +169,11 @@ def surround(graph: Graph, borders: Sequence[Border], inner: Arrangement, tick: 
     if not borders:
         return inner
     program, count = _surrounded(graph, borders, settled(inner)), len(inner.pool_bytes)
-    best = placed(program, _memory(graph, borders, program, dict(enumerate(inner.offsets))), count, tick=tick)
+    best = placed(program, _memory(graph, borders, program, dict(enumerate(inner.offsets))), count, tick)
     least = max(inner.pool_bytes[-1], least_bytes(graph, borders))
     if best.pool_bytes[-1] > least:
         kept = {buffer: inner.offsets[buffer] for buffer in in_fast(inner)}
-        again = placed(program, _memory(graph, borders, program, kept), count, ITERATIONS, tick)
+        again = placed(program, _memory(graph, borders, program, kept), count, tick)
         best = min(best, again, key=lambda arranged: arranged.pool_bytes[-1])
     return best
 
@@ -233,31 +229,28 @@ def _moved(buffer: ProgramBuffer, steps: int, begin: int | None, end: int | None
     return ProgramBuffer(buffer.name, buffer.kind, buffer.size_bytes, first, last, buffer.tensor, shown, buffer.pools)
 
 
-def _memory(graph: Graph, borders: Sequence[Border], program: Program, offsets: Mapping[int, int]) -> list[Buffer]:
+def _memory(
+    graph: Graph, borders: Sequence[Border], program: Program, offsets: Mapping[int, int]
+) -> list[PlannerBuffer]:
     """The planner's buffers, those of `offsets` where they lie already.
 
     At a border's own step both of its tensors are in use, and share bytes as they may.
     """
-    from ..memory import Share, program_buffers
-
-    numbered = enumerate(program_buffers(program))
-    problem = [replace(buffer, name=str(index), offset=offsets.get(index)) for index, buffer in numbered]
+    buffers = planner_buffers(program, offsets)
     for border in borders:
         outer, inner = program.tensor_buffers[border.outside], program.tensor_buffers[border.inside]
         least = distance(graph, graph.operators[border.operator])
         if border.is_input:
-            share = Share(str(outer), -_FAR, -least)
-            problem[inner] = _also_at(problem[inner], problem[inner].lower - 1, share)
+            buffers[inner] = _also_at(buffers[inner], buffers[inner].lower - 1, (outer, -_FAR, -least))
         else:
-            share = Share(str(outer), least, _FAR)
-            problem[inner] = _also_at(problem[inner], problem[inner].upper, share)
-    return problem
+            buffers[inner] = _also_at(buffers[inner], buffers[inner].upper, (outer, least, _FAR))
+    return buffers
 
 
-def _also_at(buffer: Buffer, step: int, share: Share) -> Buffer:
+def _also_at(buffer: PlannerBuffer, step: int, share: tuple[int, int, int]) -> PlannerBuffer:
     """The buffer in use at one more step, before or behind all others."""
     first, last = min(buffer.lower, step), max(buffer.upper, step + 1)
-    return replace(buffer, lower=first, upper=last, shares=(*buffer.shares, share))
+    return buffer._replace(lower=first, upper=last, shares=[*buffer.shares, share])
 
 
 def _rounded(size_bytes: int) -> int:

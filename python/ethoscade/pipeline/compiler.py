@@ -308,24 +308,40 @@ def within_memory(
     )
 
 
-def placed_anew(network: Network, curve: Curve, extra: int, tick: Tick | None) -> Curve:
+def placed_anew(
+    network: Network,
+    curve: Curve,
+    extra: int,
+    tick: Tick | None,
+    known: dict[scheduling.Proposal | None, int] | None = None,
+) -> Curve:
     """The curve with the bytes that its Proposals take as `arrange` places them; what others now beat is left out.
 
-    Nothing changes where there are neither borders nor variables.
+    Nothing changes where there are neither borders nor variables. `known` are the bytes of what was placed for other
+    curves of this network, None the one without cascades; those of this one are added.
     """
     if not network.borders and not network.graph.variables:
         return curve
+    known = {} if known is None else known
+
+    def size_of(proposal: scheduling.Proposal | None) -> int:
+        key = proposal and proposal.without_program()
+        if key not in known:
+            what = scheduling.uncascaded(network.problem) if proposal is None else proposal
+            known[key] = arrange(network, what, tick).arena_bytes
+        return known[key] + extra
+
     least = least_bytes(network.graph, network.borders) + extra
     points: list[tuple[int, int]] = []
     proposals: list[scheduling.Proposal] = []
     for (_, cycles), proposal in zip(reversed(curve.points), reversed(curve.proposals), strict=True):
-        size = arrange(network, proposal, tick).arena_bytes + extra
+        size = size_of(proposal)
         if not points or size < points[-1][0]:
             points.append((size, cycles))
             proposals.append(proposal)
         if size <= least:
             break
-    alone = arrange(network, scheduling.uncascaded(network.problem), tick).arena_bytes + extra
+    alone = size_of(None)
     return replace(curve, points=tuple(reversed(points)), proposals=tuple(reversed(proposals)), uncascaded_bytes=alone)
 
 

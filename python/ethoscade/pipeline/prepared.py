@@ -51,6 +51,8 @@ class _Kept:
     frontiers: dict[int, Curve] = field(default_factory=dict)
     leanest: dict[int, Curve] = field(default_factory=dict)
     caches: dict[int, Prepared] = field(default_factory=dict)
+    sizes: dict[scheduling.Proposal | None, int] = field(default_factory=dict)
+    """Bytes of what was placed anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +203,7 @@ class Prepared:
             if found is None:
                 return None
             curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
-            curve = replace(placed_anew(self.network, curve, extra, tick), stop_reason="budget")
+            curve = replace(placed_anew(self.network, curve, extra, tick, self._kept.sizes), stop_reason="budget")
             self._kept.leanest[resolution] = curve
         return self._kept.leanest.get(resolution)
 
@@ -221,7 +223,7 @@ class Prepared:
             found = self._search(epsilon).frontier(tick)
             curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
             curve = compiler.within_arena(self.network, curve, tick)
-            self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick)
+            self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick, self._kept.sizes)
         return self._kept.frontiers[resolution]
 
     @checked("epsilon")
@@ -243,7 +245,7 @@ class Prepared:
             return self._whole(budget, epsilon, rest)
         curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
         # The core does not know all bytes: with these the answer may not fit.
-        placed = placed_anew(self.network, curve, extra, tick)
+        placed = placed_anew(self.network, curve, extra, tick, self._kept.sizes)
         if placed.points[-1][0] > budget:
             return self._whole(budget, epsilon, rest)
         return replace(placed, stop_reason="budget")

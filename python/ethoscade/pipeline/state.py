@@ -11,7 +11,6 @@ first write other buffers may have the bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ..ir import Graph
 from ..scheduling.program import (
@@ -27,22 +26,18 @@ from ..scheduling.program import (
     in_fast,
 )
 from ..util.progress import Tick
-from .placing import ITERATIONS, placed, settled
+from .placing import placed, planner_buffers, settled
 
 
 def kept_in_place(graph: Graph, inner: Arrangement, tick: Tick | None = None) -> Arrangement:
     """The arrangement with the graph's variables in one place each, as far as can be, and all placed anew."""
     if not graph.variables:
         return inner
-    # Networks without state are not placed anew, and do not wait for the planner's types.
-    from ..memory import program_buffers
-
     before = settled(inner)
     program, number = _kept(graph, before)
     unchanged = (old for old in in_fast(inner) if before.buffers[old] == program.buffers[number[old]])
     places = {number[old]: inner.offsets[old] for old in unchanged}
-    buffers = [replace(buffer, offset=places.get(index)) for index, buffer in enumerate(program_buffers(program))]
-    return placed(program, buffers, len(inner.pool_bytes), ITERATIONS, tick)
+    return placed(program, planner_buffers(program, places), len(inner.pool_bytes), tick)
 
 
 def _kept(graph: Graph, program: Program) -> tuple[Program, Mapping[int, int]]:
