@@ -63,6 +63,8 @@ FIGURES: dict[str, tuple[int, int]] = {
     "filling.round_fineness": (2, 1),
     "restaging.passes": (3, 0),
     "restaging.max_steps": (100_000, 0),
+    "lean.resolution": (2, 0),
+    "lean.max_points": (4, 1),
 }
 SLICING = {
     "SLICE_BYTES": (32 * 1024, 16 * 1024),
