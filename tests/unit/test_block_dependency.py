@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 from ethoscade.codegen.block_dependency import block_dependencies
@@ -120,6 +121,37 @@ def check_largest(a: Kernel, b: Kernel, read: list[set[tuple[int, int]]]) -> Non
     value = block_dependencies([a, b], U55)[1]
     assert safe(value)
     assert value == MAX_BLOCKDEP or not safe(value + 1)
+
+
+@given(
+    size=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    blocks=st.tuples(small, small, small, small),
+    window=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 2)),
+    padding=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+)
+def test_readers_of_padding_wait_for_what_is_really_there(
+    size: tuple[int, int],
+    blocks: tuple[int, int, int, int],
+    window: tuple[int, int, int],
+    padding: tuple[int, int],
+) -> None:
+    """Rows and columns that windows begin with are not there: what they read ends earlier by so many."""
+    (height, width), (kh, kw, stride) = size, window
+    top, left = min(padding[0], kh - 1), min(padding[1], kw - 1)
+    a = kernel(strip(0, height, 0, width, 8), strip(10000, height, 0, width, 8), (*blocks[:2], 8))
+    rows, columns = (max(0, n + p - k) // stride + 1 for n, p, k in ((height, top, kh), (width, left, kw)))
+    target = strip(30000, rows, 0, columns, 8)
+    b = kernel(strip(10000, height, 0, width, 8), target, (*blocks[2:], 8), Window(kh, kw, stride, stride))
+    b = dataclasses.replace(b, padding=(top, left, 0, 0))
+    read = [
+        {
+            (y * stride - top + i, x * stride - left + j)
+            for y, x in job
+            for i, j in itertools.product(range(kh), range(kw))
+        }
+        for job in jobs(b)
+    ]
+    check_largest(a, b, read)
 
 
 @given(

@@ -166,6 +166,20 @@ def test_bytes_beside_the_searchs_own_count(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(network.fits(known[0][0] * part // 4) for part in range(5, 9))
 
 
+def test_what_lies_beside_the_searchs_own_bytes_is_placed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, fresh = (ethoscade.prepare(with_float_ends()) for _ in range(2))
+    arrange, placed = compiler.arrange, []
+    monkeypatch.setattr(compiler, "arrange", lambda *asked: placed.append(asked[1]) or arrange(*asked))
+    size = network.frontier().points[-1][0]
+    frontier = len(placed)
+    first = network.within(size)
+    # The frontier has placed the network without cascades, and maybe the answer.
+    assert len(placed) - frontier < 3
+    placed.clear()
+    assert network.within(size).proposals == first.proposals and placed == []
+    assert fresh.within(size).points == first.points and fresh.within(size).uncascaded_bytes == first.uncascaded_bytes
+
+
 def test_a_frontier_is_searched_once_more_for_its_lean_end() -> None:
     without = _core.search_cascades(prepared().network.problem.core, tuning=[("lean.resolution", 0)]).proposals
     assert points()[0][0] < without[0].sram_bytes

@@ -247,7 +247,7 @@ mod tests {
     use crate::plans::options::Options;
     use crate::proposals::arena::{is_right, placer};
     use crate::proposals::{search, Enumerated, Uncascaded};
-    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised};
+    use crate::testing::networks::{mobilenet_v1, mobilenet_v2, realised, stacked};
     use crate::testing::schedules::arbitrary_network;
     use proptest::prelude::*;
     use proptest::strategy::ValueTree;
@@ -375,6 +375,30 @@ mod tests {
             }
         }
         assert!(better > 0);
+    }
+
+    #[test]
+    fn limits_that_will_not_fit_are_not_tried() {
+        let graph = mobilenet_v2();
+        let mut asked = Asked::of(&graph);
+        let mut early = 0;
+        for bytes in [400_000, 700_000, 1_000_000, 1_300_000] {
+            asked.fastest(bytes);
+            // What is placed without early copies is known now, so all that is placed has some.
+            let (mut least, mut place) = (f64::INFINITY, placer(&graph));
+            let watching: &mut Placer = &mut |program, moves| {
+                let (live, placement) = (stacked(program).bytes() as f64, place(program, moves)?);
+                // The search counts in whole 16 bytes.
+                let is_first = least == f64::INFINITY;
+                assert!(is_first || live * least <= 1.01 * bytes as f64, "{bytes}: {live} * {least}");
+                least = least.min(placement.bytes() as f64 / live);
+                early += 1;
+                Ok(placement)
+            };
+            let Asked { contenders, placements, costs, .. } = &mut asked;
+            placements.fastest(&graph, contenders, bytes, costs, watching).expect("blocks fit");
+        }
+        assert!(early > 4, "{early}");
     }
 
     #[test]
