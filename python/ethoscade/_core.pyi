@@ -671,8 +671,8 @@ _Reading = tuple[bool, bool, int, tuple[int, int], tuple[int, int], tuple[int, .
 KernelRow = tuple[list[SurfaceRow], _Reading, SurfaceRow, _Three, bool]
 """Inputs and how they are read, output, OFM block, whether results are looked up."""
 
-def block_dependencies(kernels: Sequence[KernelRow], tables_share: bool) -> list[int]:
-    """BLOCKDEP of each kernel in order, where buffers may lie over tables or not."""
+def block_dependencies(kernels: Sequence[KernelRow], accelerator: str) -> list[int]:
+    """BLOCKDEP of each kernel in order. Raises `ConfigError` for an unknown accelerator."""
 
 # ---- end of block dependency ----------------------------------------------------------------------------------------
 

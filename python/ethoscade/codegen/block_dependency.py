@@ -13,9 +13,6 @@ from ..lowering.feature_maps import Layout
 from ..target import Accelerator
 from .operations import Kernel, Operation, Surface, TableSlot
 
-BANKS_WITHOUT_TABLES = 16
-"""NPUs of so many banks of SHRAM, the smallest ones, have none for tables alone."""
-
 
 def block_dependencies(operations: Sequence[Operation], accelerator: Accelerator) -> list[int]:
     """BLOCKDEP of every kernel, in order, 0 to 3; copies have none.
@@ -24,7 +21,7 @@ def block_dependencies(operations: Sequence[Operation], accelerator: Accelerator
     buffers of a kernel may lie over the table of the one before where the NPU keeps no banks for tables.
     """
     kernels = [_row(operation) for operation in operations if isinstance(operation, Kernel)]
-    return _core.block_dependencies(kernels, accelerator.shram_banks <= BANKS_WITHOUT_TABLES)
+    return _core.block_dependencies(kernels, accelerator.name)
 
 
 def _row(kernel: Kernel) -> _core.KernelRow:

@@ -57,7 +57,7 @@ def planner_buffers(program: Program, offsets: Mapping[int, int]) -> list[Planne
     """The program's buffers, each in its first pool, those of `offsets` where they lie already."""
     rows = zip(program.buffers, _core.program_memory(program), strict=True)
     return [
-        PlannerBuffer(*row)._replace(pools=list(buffer.pools[:1]), offset=offsets.get(number))
+        PlannerBuffer(*row)._replace(pools=[buffer.pools[0]], offset=offsets.get(number))
         for number, (buffer, row) in enumerate(rows)
     ]
 

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use super::simulator::accelerator_of;
 use crate::cost::ethosu::addresses::address;
 use crate::cost::ethosu::block_dependency::{block_dependencies as of_kernels, Access, Reading};
 use crate::cost::ethosu::surface::Surface;
@@ -22,9 +23,9 @@ fn surface((extent, tiles, offsets, strides, bricks, element_bytes, region): Sur
     Surface { extent, tiles, bases, strides, layout, element_bytes }
 }
 
-/// BLOCKDEP of each kernel in order. `tables_share` where buffers may lie over tables.
+/// BLOCKDEP of each kernel in order.
 #[pyfunction]
-fn block_dependencies(kernels: Vec<KernelRow>, tables_share: bool) -> Vec<u32> {
+fn block_dependencies(py: Python<'_>, kernels: Vec<KernelRow>, accelerator: &str) -> PyResult<Vec<u32>> {
     let kernels = kernels.into_iter().map(|(inputs, reading, output, block, looks_up)| {
         let (is_elementwise, reads_whole_depth, factor, stride, window, before) = reading;
         let depth = inputs.first().map_or(0, |input| input.0[2]);
@@ -33,7 +34,7 @@ fn block_dependencies(kernels: Vec<KernelRow>, tables_share: bool) -> Vec<u32> {
         let inputs = inputs.into_iter().map(surface).collect();
         (reading, Access { inputs, constant: None, output: surface(output), block, looks_up })
     });
-    of_kernels(kernels, tables_share)
+    Ok(of_kernels(kernels, accelerator_of(py, accelerator)?))
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

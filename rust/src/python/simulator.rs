@@ -37,6 +37,14 @@ pub(super) fn error(py: Python<'_>, error: NpuError) -> PyErr {
     build().map_or_else(|failure| failure, PyErr::from_value)
 }
 
+/// The accelerator of that name.
+pub(super) fn accelerator_of(py: Python<'_>, name: &str) -> PyResult<&'static Accelerator> {
+    Accelerator::by_name(name).ok_or_else(|| {
+        let known = Accelerator::all().iter().map(|a| a.name).collect::<Vec<_>>().join(", ");
+        error(py, NpuError::UnknownAccelerator { name: name.to_string(), known })
+    })
+}
+
 fn host(py: Python<'_>, fault: Fault) -> PyErr {
     error(py, NpuError::Host(fault))
 }
@@ -130,10 +138,7 @@ pub struct PyMachine {
 impl PyMachine {
     #[new]
     fn new(py: Python<'_>, accelerator: &str, regions: &Bound<'_, PyList>) -> PyResult<Self> {
-        let variant = Accelerator::by_name(accelerator).ok_or_else(|| {
-            let known = Accelerator::all().iter().map(|a| a.name).collect::<Vec<_>>().join(", ");
-            error(py, NpuError::UnknownAccelerator { name: accelerator.to_string(), known })
-        })?;
+        let variant = accelerator_of(py, accelerator)?;
         if regions.len() > REGION_COUNT {
             return Err(PyValueError::new_err(format!("{} regions; an NPU has {REGION_COUNT}", regions.len())));
         }

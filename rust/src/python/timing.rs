@@ -5,13 +5,12 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use super::interruptible;
-use super::simulator::error;
+use super::simulator::{accelerator_of, error};
 use crate::npu::memory::REGION_COUNT;
 use crate::npu::operation::{Elementwise, KernelKind};
 use crate::npu::timing::report::{bound, PortTotal};
 use crate::npu::timing::traffic::Load;
 use crate::npu::timing::{simulate, Bound, Event, Port, Rules, System, Timing, What};
-use crate::npu::{Accelerator, NpuError};
 
 pub(super) fn register(module: &pyo3::Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(time_payload, module)?)
@@ -46,10 +45,7 @@ fn time_payload(
     commands: usize,
     rules: Vec<(String, u32)>,
 ) -> PyResult<(TotalsRow, Vec<PortTotalRow>, Vec<EventRow>)> {
-    let variant = Accelerator::by_name(accelerator).ok_or_else(|| {
-        let known = Accelerator::all().iter().map(|a| a.name).collect::<Vec<_>>().join(", ");
-        error(py, NpuError::UnknownAccelerator { name: accelerator.to_string(), known })
-    })?;
+    let variant = accelerator_of(py, accelerator)?;
     let ports = memories.into_iter().map(port).collect();
     let system = System::new(ports, regions, commands).map_err(PyValueError::new_err)?;
     let mut switches = Rules::default();

@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 use super::surface::{Bounds, Surface};
 use crate::model::operation::{Block, NpuOperation};
 use crate::model::program::ByteRange;
+use crate::npu::Accelerator;
 
 /// Most jobs that the hardware looks back over.
 const MAX_BLOCKDEP: u64 = 3;
@@ -122,9 +123,9 @@ impl Reading {
     }
 }
 
-/// BLOCKDEP of each kernel of a run, in order; `tables_share` as for `Recent::new`.
-pub fn block_dependencies(kernels: impl IntoIterator<Item = (Reading, Access)>, tables_share: bool) -> Vec<u32> {
-    let mut recent = Recent::new(tables_share);
+/// BLOCKDEP of each kernel of a run, in order.
+pub fn block_dependencies(kernels: impl IntoIterator<Item = (Reading, Access)>, accelerator: &Accelerator) -> Vec<u32> {
+    let mut recent = Recent::new(accelerator);
     let next = |(reading, access)| {
         let value = recent.block_dependency(&reading, &access);
         recent.push(access);
@@ -142,9 +143,9 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// No kernels yet; `tables_share` where the buffers of one that looks nothing up may lie over tables.
-    pub fn new(tables_share: bool) -> Recent {
-        Recent { kernels: VecDeque::new(), tables_share }
+    /// No kernels yet. Where no banks are kept for tables, the buffers of one that looks nothing up may lie over them.
+    pub fn new(accelerator: &Accelerator) -> Recent {
+        Recent { kernels: VecDeque::new(), tables_share: accelerator.reserved_banks == 0 }
     }
 
     /// Remember a kernel.

@@ -172,7 +172,7 @@ impl<'a, L: Listener> Stream<'a, L> {
             kernels: Vec::new(),
             copies: Vec::new(),
             tables: Vec::new(),
-            recent: Recent::new(placed.npu.accelerator.reserved_banks == 0),
+            recent: Recent::new(placed.npu.accelerator),
             image,
             listener,
         }
