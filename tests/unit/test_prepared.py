@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 
 import ethoscade
@@ -178,6 +179,22 @@ def test_what_lies_beside_the_searchs_own_bytes_is_placed_once(monkeypatch: pyte
     placed.clear()
     assert network.within(size).proposals == first.proposals and placed == []
     assert fresh.within(size).points == first.points and fresh.within(size).uncascaded_bytes == first.uncascaded_bytes
+
+
+@pytest.mark.parametrize("model", [tiny_conv, with_float_ends, mobilenet_v1])
+def test_who_has_more_than_enough_is_not_searched_for(
+    model: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither after such a question nor after the frontier; for less than any of these is looked again."""
+    ample = 3 * ethoscade.prepare(model()).frontier().uncascaded_bytes
+    floor = ethoscade.prepare(model()).frontier().floor_bytes
+    asked, drawn = ethoscade.prepare(model()), ethoscade.prepare(model())
+    assert asked.fits(ample) and drawn.frontier().floor_bytes == floor
+    with monkeypatch.context() as patch:
+        patch.setattr(Prepared, "_found_to_fit", lambda *_: pytest.fail("it is looked for"))
+        assert asked.fits(ample) and asked.fits(2 * ample)
+        assert drawn.fits(floor) and drawn.fits(ample)
+    assert asked.fits(floor) and not asked.fits(floor - 16) and not drawn.fits(floor - 16)
 
 
 def test_a_frontier_is_searched_once_more_for_its_lean_end() -> None:

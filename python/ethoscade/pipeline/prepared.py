@@ -53,6 +53,8 @@ class _Kept:
     caches: dict[int, Prepared] = field(default_factory=dict)
     sizes: dict[scheduling.Proposal | None, int] = field(default_factory=dict)
     """Bytes of what was placed anew."""
+    enough: dict[int, int] = field(default_factory=dict)
+    """The least budget that was found to fit: whoever has more has enough, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,16 @@ class Prepared:
     def _fits(self, budget: int, epsilon: float | Fraction, tick: Tick) -> bool:
         if self.network.target.has_cache:
             return self.within(budget, epsilon, tick).floor_bytes <= budget
+        resolution = scheduling.resolution_of(epsilon)
+        frontier, enough = self._kept.frontiers.get(resolution), self._kept.enough.get(resolution)
+        if (enough is not None and enough <= budget) or (frontier is not None and frontier.floor_bytes <= budget):
+            return True
+        fits = self._found_to_fit(budget, epsilon, tick)
+        if fits:
+            self._kept.enough[resolution] = budget
+        return fits
+
+    def _found_to_fit(self, budget: int, epsilon: float | Fraction, tick: Tick) -> bool:
         inner = budget - constants_in_sram(self.network)
         if not self._is_surrounded and inner >= 0:
             known = self._search(epsilon).fits(_of_the_core(inner), tick)
