@@ -52,7 +52,9 @@ impl Span {
     /// The part inside `bounds`.
     #[inline]
     pub fn clamp(self, bounds: Span) -> Span {
-        Span::new(self.start.clamp(bounds.start, bounds.end), self.end.clamp(bounds.start, bounds.end))
+        // Not `i64::clamp`, which asks whether there are bounds at all.
+        let clamped = |index: i64| index.max(bounds.start).min(bounds.end);
+        Span::new(clamped(self.start), clamped(self.end))
     }
 
     /// The indices that both have; `NONE` where there are none.

@@ -8,86 +8,19 @@
 //!   that has begun and not ended.
 //! - Invariant: bytes grow only at births, which are more rows of an output that stays, or a write to a rolling
 //!   buffer in which nothing was wanted. So the most bytes are in use at a birth, and only births are counted.
-//! - Cost: one visit of each stripe in the order of demand, and one of each Part at a birth.
+//! - Cost: one visit of each stripe in the order of demand, at which only what it changes is counted anew.
 //!
 //! Owns this count. What a program takes whose copies are issued early is `lifetimes` and the memory planner's to
 //! say.
 
 use smallvec::{smallvec, SmallVec};
 
-use crate::model::graph::{CascaderGraph, Input, Work};
+use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{PartId, TensorId};
 use crate::model::memory::aligned;
-use crate::propagator::AxisMap;
+use crate::plans::link::{add, Link};
 use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
-
-/// One read, flattened: what it needs of its tensor along the rolling axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Offset of the Part that reads.
-    pub reader: usize,
-    extent: i64,
-    /// What the operation that reads makes of the reader's output.
-    makes: Span,
-    /// What there is of the tensor to its windows.
-    inside: Span,
-    reads: Reads,
-}
-
-/// Which rows or columns of a tensor a stripe reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reads {
-    /// All.
-    All,
-    /// `[scale * start + before, scale * end + behind)` for the stripe `[start, end)`, as most operations do.
-    Window { scale: i64, before: i64, behind: i64 },
-    /// What a map says that divides, or whose stripes overlap otherwise.
-    Mapped(AxisMap),
-}
-
-impl Link {
-    /// The read `input` of the Part at offset `reader`.
-    pub fn new(graph: &CascaderGraph, reader: usize, input: &Input, axis: Axis) -> Link {
-        let map = input.propagator.along(axis);
-        let reads = match map.window() {
-            _ if !graph.is_aligned(input) => Reads::All,
-            Some([scale, before, behind]) => Reads::Window { scale, before, behind },
-            None => Reads::Mapped(map),
-        };
-        let extent = graph.tensors[input.tensor].plane[axis as usize];
-        Link { reader, extent, makes: input.region.span(axis), inside: input.inside.span(axis), reads }
-    }
-
-    /// What it needs of its tensor for the output span `out`; `NONE` where that is made of other inputs.
-    #[inline]
-    pub fn needed(&self, out: Span) -> Span {
-        let own = out.within(self.makes);
-        if own.is_empty() {
-            return own;
-        }
-        match self.reads {
-            Reads::All => Span::new(0, self.extent),
-            Reads::Window { scale, before, behind } => {
-                Span::new(scale * own.start + before, scale * own.end + behind).clamp(self.inside)
-            }
-            Reads::Mapped(map) => map.span(own).clamp(self.inside),
-        }
-    }
-
-    /// The first row or column of that; None for an empty span.
-    #[inline]
-    fn first_needed(&self, out: Span) -> Option<i64> {
-        (!out.is_empty()).then(|| self.needed(out).start)
-    }
-}
-
-/// Note a read unless it is there: of a join along another axis, all pieces may read alike.
-pub fn add<T: PartialEq>(reads: &mut SmallVec<[T; 2]>, read: T) {
-    if !reads.contains(&read) {
-        reads.push(read);
-    }
-}
 
 /// A tensor that has a whole buffer. Its rows live and die one by one; where stripes are columns, it does so as a
 /// whole.
@@ -169,7 +102,8 @@ impl LiveBytes {
         let wanted_later = |part: PartId| is_group && (part == last || graph.outlives(graph.output(part), last));
         let whole = |part: PartId| wanted_later(part).then(|| Whole::new(graph, graph.output(part), axis));
         let resident_bytes = resident_bytes(graph, first, last, &ids, is_group);
-        LiveBytes { inside, readers, dying, kept: first.through(last).map(whole).collect(), resident_bytes }
+        let kept = first.through(last).map(whole).collect();
+        LiveBytes { inside, readers, dying, kept, resident_bytes }
     }
 
     /// Parts whose outputs are wanted whatever the others read, the last one first.
@@ -279,6 +213,8 @@ struct GroupRun<'a> {
     made: SmallVec<[i64; 16]>,
     /// First row or column of each Part's output that a Part of the group still reads; beyond all where none does.
     wanted: SmallVec<[i64; 16]>,
+    /// Bytes of all Parts' own buffers while no stripe is being made, since the last restart.
+    between: u64,
     /// Most bytes seen in use.
     peak: u64,
     limit_bytes: u64,
@@ -303,13 +239,22 @@ impl Walker for GroupRun<'_> {
         let (occupancy, start) = (self.occupancy, stripe.start);
         // A buffer with nothing in it that is still to be read comes to life again.
         let is_born = occupancy.kept[part].is_some() || self.wanted[part] >= start;
+        let [before, meanwhile, after] = self.part_bytes(part, stripe);
         self.made[part] = stripe.end;
+        self.between -= before;
         if is_born {
-            self.count(part, start);
+            let now = self.between + meanwhile + self.dying_bytes(part, start, 0);
+            debug_assert_eq!(now, self.bytes(part, start, 0), "what changed is not what there is");
+            self.peak = self.peak.max(aligned(occupancy.resident_bytes + now));
         }
         let now = self.profile.as_ref().map_or(0, |(reach, _)| self.bytes(part, start, reach + 1));
+        self.between += after;
         for &(producer, _) in &occupancy.inside[part] {
-            self.wanted[producer] = self.first_wanted(producer);
+            let (wanted, made) = (self.first_wanted(producer), self.made[producer]);
+            let was_wanted = std::mem::replace(&mut self.wanted[producer], wanted) < made;
+            if was_wanted && wanted >= made && occupancy.kept[producer].is_none() {
+                self.between -= self.shares[producer].rolling;
+            }
         }
         self.record(part, now);
     }
@@ -318,13 +263,25 @@ impl Walker for GroupRun<'_> {
 impl<'a> GroupRun<'a> {
     fn new(occupancy: &'a LiveBytes, stripes: &'a [i64], ends: &'a [Span], shares: &'a [Share]) -> GroupRun<'a> {
         let (made, wanted) = (smallvec![0; ends.len()], smallvec![i64::MAX; ends.len()]);
-        GroupRun { occupancy, stripes, ends, shares, made, wanted, peak: 0, limit_bytes: u64::MAX, profile: None }
+        GroupRun {
+            occupancy,
+            stripes,
+            ends,
+            shares,
+            made,
+            wanted,
+            between: 0,
+            peak: 0,
+            limit_bytes: u64::MAX,
+            profile: None,
+        }
     }
 
     /// Go back to the beginning, where nothing is made.
     fn restart(&mut self) {
         self.unmake();
         self.ask();
+        self.between = 0;
     }
 
     fn unmake(&mut self) {
@@ -380,7 +337,7 @@ impl<'a> GroupRun<'a> {
         let made = std::mem::replace(&mut self.made[last], start);
         self.ask();
         self.made[last] = made;
-        self.count(last, start);
+        self.peak = self.peak.max(aligned(occupancy.resident_bytes + self.bytes(last, start, 0)));
     }
 
     /// First row or column of Part `part`'s output that a Part of the group still reads.
@@ -390,35 +347,49 @@ impl<'a> GroupRun<'a> {
         unread.min().unwrap_or(i64::MAX)
     }
 
-    /// Count what is in use while Part `current` makes its output from `start` to where it is made.
-    fn count(&mut self, current: usize, start: i64) {
-        let bytes = self.occupancy.resident_bytes + self.bytes(current, start, 0);
-        self.peak = self.peak.max(aligned(bytes));
+    /// Bytes of a Part's output, if that is its own, and of its staged constants, before, while and after it makes a stripe.
+    fn part_bytes(&self, part: usize, stripe: Span) -> [u64; 3] {
+        let (ends, Share { rolling, staged }) = (self.ends[part], self.shares[part]);
+        let (has_begun, goes_on) = (stripe.start > ends.start, stripe.end < ends.end);
+        let output = match &self.occupancy.kept[part] {
+            Some(whole) => {
+                let [before, after] =
+                    [stripe.start, stripe.end].map(|made| whole.live_bytes(Span::new(ends.start, made)));
+                [before, after, after]
+            }
+            None => {
+                let is_wanted = |made| self.wanted[part] < made;
+                [has_begun && is_wanted(stripe.start), true, is_wanted(stripe.end)]
+                    .map(|is| if is { rolling } else { 0 })
+            }
+        };
+        let stays = [has_begun && stripe.start < ends.end, true, goes_on].map(|is| if is { staged } else { 0 });
+        std::array::from_fn(|moment| output[moment] + stays[moment])
     }
 
-    /// Bytes of the group's own buffers and of those dying inputs that some Part from offset `from` on reads.
-    fn bytes(&self, current: usize, start: i64, from: usize) -> u64 {
-        let GroupRun { occupancy, ends, shares, made, .. } = self;
-        let rest = |part: usize| Span::new(if part == current { start } else { made[part] }, ends[part].end);
+    /// Bytes of those dying inputs that some Part from offset `from` on reads, while Part `current` makes its output from
+    /// `start` to where it is made.
+    fn dying_bytes(&self, current: usize, start: i64, from: usize) -> u64 {
+        let made = |part: usize| if part == current { start } else { self.made[part] };
+        let rest = |link: &Link| Span::new(made(link.reader), self.ends[link.reader].end);
         let mut bytes = 0;
-        for (whole, reads) in occupancy.dying.iter().filter(|(_, reads)| reads.iter().any(|read| read.reader >= from)) {
-            if let Some(oldest) = reads.iter().filter_map(|read| read.first_needed(rest(read.reader))).min() {
+        for (whole, reads) in
+            self.occupancy.dying.iter().filter(|(_, reads)| reads.iter().any(|read| read.reader >= from))
+        {
+            if let Some(oldest) = reads.iter().filter_map(|link| link.first_needed(rest(link))).min() {
                 bytes += whole.live_bytes(Span::new(oldest, whole.extent));
             }
         }
-        for part in (0..made.len()).filter(|&part| made[part] > ends[part].start) {
-            match &occupancy.kept[part] {
-                Some(whole) => bytes += whole.live_bytes(Span::new(ends[part].start, made[part])),
-                None if part == current || self.wanted[part] < made[part] => {
-                    bytes += shares[part].rolling;
-                }
-                None => {}
-            }
-            if !rest(part).is_empty() {
-                bytes += shares[part].staged;
-            }
-        }
         bytes
+    }
+
+    /// Bytes of the group's own buffers and of [dying inputs](Self::dying_bytes) meanwhile.
+    fn bytes(&self, current: usize, start: i64, from: usize) -> u64 {
+        let part_bytes = |part: usize| match self.made[part] {
+            made if part == current => self.part_bytes(part, Span::new(start, made))[1],
+            made => self.part_bytes(part, Span::new(made, made))[0],
+        };
+        self.dying_bytes(current, start, from) + (0..self.made.len()).map(part_bytes).sum::<u64>()
     }
 }
 

@@ -6,6 +6,7 @@
 mod bands;
 pub mod bracket;
 mod grower;
+mod link;
 pub mod live_bytes;
 pub mod options;
 mod outlook;
