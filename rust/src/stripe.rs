@@ -52,9 +52,13 @@ impl Span {
     /// The part inside `bounds`.
     #[inline]
     pub fn clamp(self, bounds: Span) -> Span {
-        // Not `i64::clamp`, which asks whether there are bounds at all.
-        let clamped = |index: i64| index.max(bounds.start).min(bounds.end);
-        Span::new(clamped(self.start), clamped(self.end))
+        Span::new(bounds.nearest(self.start), bounds.nearest(self.end))
+    }
+
+    /// The index that is nearest to a given one, its own end included.
+    #[inline]
+    pub fn nearest(self, index: i64) -> i64 {
+        index.clamp(self.start, self.end)
     }
 
     /// The indices that both have; `NONE` where there are none.

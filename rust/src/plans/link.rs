@@ -65,12 +65,11 @@ impl Link {
             return None;
         }
         let own = out.within(self.makes);
-        match self.reads {
-            Reads::Window { scale, before, .. } if !own.is_empty() => {
-                Some((scale * own.start + before).max(self.inside.start).min(self.inside.end))
-            }
-            _ => Some(self.needed(out).start),
-        }
+        Some(match self.reads {
+            _ if own.is_empty() => own.start,
+            Reads::Window { scale, before, .. } => self.inside.nearest(scale * own.start + before),
+            Reads::Mapped(map) => map.span(own).clamp(self.inside).start,
+        })
     }
 }
 

@@ -8,7 +8,9 @@
 //!   that has begun and not ended.
 //! - Invariant: bytes grow only at births, which are more rows of an output that stays, or a write to a rolling
 //!   buffer in which nothing was wanted. So the most bytes are in use at a birth, and only births are counted.
-//! - Cost: one visit of each stripe in the order of demand, at which only what it changes is counted anew.
+//!   `between` is what Parts' own buffers take while no stripe is being made: a stripe changes it by its Part's share,
+//!   and by the rolling buffers in which it leaves nothing wanted.
+//! - Cost: one visit of each stripe in the order of demand, and one of each dying input at a birth.
 //!
 //! Owns this count. What a program takes whose copies are issued early is `lifetimes` and the memory planner's to
 //! say.
@@ -245,7 +247,7 @@ impl Walker for GroupRun<'_> {
         if is_born {
             let now = self.between + meanwhile + self.dying_bytes(part, start, 0);
             debug_assert_eq!(now, self.bytes(part, start, 0), "what changed is not what there is");
-            self.peak = self.peak.max(aligned(occupancy.resident_bytes + now));
+            self.count(now);
         }
         let now = self.profile.as_ref().map_or(0, |(reach, _)| self.bytes(part, start, reach + 1));
         self.between += after;
@@ -337,7 +339,7 @@ impl<'a> GroupRun<'a> {
         let made = std::mem::replace(&mut self.made[last], start);
         self.ask();
         self.made[last] = made;
-        self.peak = self.peak.max(aligned(occupancy.resident_bytes + self.bytes(last, start, 0)));
+        self.count(self.bytes(last, start, 0));
     }
 
     /// First row or column of Part `part`'s output that a Part of the group still reads.
@@ -347,7 +349,12 @@ impl<'a> GroupRun<'a> {
         unread.min().unwrap_or(i64::MAX)
     }
 
-    /// Bytes of a Part's output, if that is its own, and of its staged constants, before, while and after it makes a stripe.
+    /// Count so many bytes beside what stays.
+    fn count(&mut self, bytes: u64) {
+        self.peak = self.peak.max(aligned(self.occupancy.resident_bytes + bytes));
+    }
+
+    /// Bytes of a Part's output and of its staged constants: before, while and after it makes a stripe.
     fn part_bytes(&self, part: usize, stripe: Span) -> [u64; 3] {
         let (ends, Share { rolling, staged }) = (self.ends[part], self.shares[part]);
         let (has_begun, goes_on) = (stripe.start > ends.start, stripe.end < ends.end);
@@ -383,8 +390,9 @@ impl<'a> GroupRun<'a> {
         bytes
     }
 
-    /// Bytes of the group's own buffers and of [dying inputs](Self::dying_bytes) meanwhile.
+    /// Bytes of the group's own buffers and of [dying inputs](Self::dying_bytes) meanwhile, counted from nothing.
     fn bytes(&self, current: usize, start: i64, from: usize) -> u64 {
+        // What is before a stripe that nobody made is what there is.
         let part_bytes = |part: usize| match self.made[part] {
             made if part == current => self.part_bytes(part, Span::new(start, made))[1],
             made => self.part_bytes(part, Span::new(made, made))[0],
@@ -437,7 +445,8 @@ mod tests {
                 // Counted before directions are chosen.
                 plan.backwards = false;
                 let live = LiveBytes::new(&graph, plan.first, plan.last, plan.tiling.roll);
-                let shares = vec![Share::default(); plan.len()];
+                let share = |part: u64| Share { rolling: 1 << part, staged: 1 << (part + 32) };
+                let shares: Vec<Share> = (0..plan.len() as u64).map(share).collect();
                 for tile in 0..plan.tiling.tiles {
                     let ends: Vec<Span> = wanted(&graph, &plan, tile).iter().map(|wanted| wanted[0]).collect();
                     let order = StripeOrder::new(&graph, &plan, ends.clone()).stripes;
@@ -447,6 +456,14 @@ mod tests {
                     let mut run = Recorded { walker, stripes: Vec::new() };
                     live.wanted_later().for_each(|part| demand(&mut run, part, ends[part]));
                     prop_assert_eq!(&run.stripes, &order);
+                    // What every stripe changed comes to what there is, and so it does once more.
+                    let peak = run.walker.peak;
+                    let dying = run.walker.dying_bytes(usize::MAX, 0, 0);
+                    prop_assert_eq!(run.walker.between + dying, run.walker.bytes(usize::MAX, 0, 0));
+                    run.walker.restart();
+                    run.walker.finish();
+                    prop_assert_eq!(run.walker.between + dying, run.walker.bytes(usize::MAX, 0, 0));
+                    prop_assert_eq!(run.walker.peak, peak);
                     // A jump to a stripe of the last Part finds made what the walk has made by then.
                     let (mut made, mut index) = (ends.iter().map(|wanted| wanted.start).collect::<Vec<_>>(), 0);
                     for &(part, span) in &order {

@@ -244,11 +244,38 @@ mod tests {
         ((walk.alive[0] + stripe - 1) / stripe * stripe).min(wanted[0].len())
     }
 
+    /// A walk whose stripes are written down until all of the first Part's output was asked for.
+    struct Watched<'a> {
+        walk: RowWalk<'a>,
+        stripes: Vec<(usize, Span)>,
+    }
+
+    impl Watched<'_> {
+        fn has_ended(&self) -> bool {
+            self.walk.made[0] == self.walk.row_cache.wanted()[0].end
+        }
+    }
+
+    impl Walker for Watched<'_> {
+        fn next(&mut self, part: usize, rows: Span) -> Option<Span> {
+            self.walk.next(part, rows)
+        }
+        fn read(&self, part: usize, index: usize, stripe: Span) -> Option<(usize, Span)> {
+            self.walk.read(part, index, stripe)
+        }
+        fn made(&mut self, part: usize, stripe: Span) {
+            if !self.has_ended() {
+                self.stripes.push((part, stripe));
+            }
+            self.walk.made(part, stripe);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
 
         #[test]
-        fn rows_are_those_of_programs(
+        fn rows_are_asked_for_by_the_stripes_of_programs(
             graph in arbitrary_network(),
             choices in prop::collection::vec((0u8..6, 0i64..5, 1u32..4, any::<bool>(), any::<bool>()), 1..4),
         ) {
@@ -259,9 +286,21 @@ mod tests {
                 }
                 for tile in 0..plan.tiling.tiles {
                     let spans: Vec<Span> = wanted(&graph, &plan, tile).iter().map(|wanted| wanted[0]).collect();
+                    let order = StripeOrder::new(&graph, &plan, spans.clone()).stripes;
+                    let order = order.iter().map(|&(part, span)| (plan.offset(part), span));
+                    let behind: Vec<_> = order.filter(|&(part, _)| part > 0).collect();
                     let key = (plan.first, plan.tiling.roll, spans.clone().into());
-                    let rows = RowCache::new(&graph, key, &plan.stripes[..1]).rows(&plan.stripes[1..]);
-                    prop_assert_eq!(rows[0], walked(&graph, &plan, &spans));
+                    let extents = [1, 2, 3, 5, plan.stripes[0]];
+                    let row_cache = RowCache::new(&graph, key, &extents);
+                    let mut watched = Watched { walk: row_cache.walk(&plan.stripes[1..]), stripes: Vec::new() };
+                    row_cache.ends.iter().for_each(|&part| demand(&mut watched, part, spans[part]));
+                    prop_assert!(behind.starts_with(&watched.stripes), "{:?} {behind:?}", watched.stripes);
+                    prop_assert!(watched.has_ended() || watched.stripes == behind);
+                    for (extent, rows) in extents.into_iter().zip(row_cache.rows(&plan.stripes[1..])) {
+                        let mut cut = plan.clone();
+                        cut.stripes[0] = extent;
+                        prop_assert_eq!(rows, walked(&graph, &cut, &spans));
+                    }
                 }
             }
         }
