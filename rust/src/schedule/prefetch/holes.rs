@@ -7,7 +7,7 @@
 //!   without `busy(t)` for `s <= t <= v`, those shorter than `b` left out. From `u` backwards, `busy(t)` is taken out
 //!   as long as some range is left: that finds the least `s`. Of the ranges left then, the shortest is taken.
 //! - Invariant: what fitted before fits again, as every copy can fall back on its old place.
-//! - Cost: for each copy its slots from `s` to `v`, times the ranges at each of them.
+//! - Cost: for each copy the ranges that are taken at `u`, and those that begin behind it or end before it, from `s` to `v`.
 //!
 //! Owns the free bytes while copies are issued one after the other.
 
@@ -34,12 +34,18 @@ pub struct Holes<'a> {
     room_bytes: u64,
     /// By copy: where its constants lie; those not issued yet, where they would lie without early copies.
     taken: Vec<Taken>,
+    /// Issued copies whose constants may still be used.
+    alive: Vec<u32>,
 }
 
 /// What a placed program keeps of the arena apart from its constants, and where these lie.
 pub struct Arena {
     /// By slot, ascending and apart from each other.
     busy: Vec<Ranges>,
+    /// By slot, those of its ranges that are none of the slot's before.
+    begun: Vec<Ranges>,
+    /// By slot, those of its ranges that are none of the slot's behind.
+    ended: Vec<Ranges>,
     /// By copy.
     constants: Vec<Taken>,
     /// By slot, the copies whose constants are used there last.
@@ -76,6 +82,12 @@ impl Arena {
             }
         }
         busy.iter_mut().for_each(merge);
+        let beside = |slot: usize, other: Option<&Ranges>| -> Ranges {
+            let is_new = |range: &&ByteRange| other.is_none_or(|other| !other.contains(range));
+            busy[slot].iter().filter(is_new).copied().collect()
+        };
+        let begun = (0..busy.len()).map(|slot| beside(slot, slot.checked_sub(1).map(|before| &busy[before]))).collect();
+        let ended = (0..busy.len()).map(|slot| beside(slot, busy.get(slot + 1))).collect();
         let mut ending: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); issuer.others.len()];
         let taken = |(index, copy): (u32, &Copy)| {
             let buffer = &program.buffers[copy.buffer];
@@ -85,7 +97,7 @@ impl Arena {
             Taken { reserved: copy.user, last, range: (offset, offset + copy.bytes) }
         };
         let constants = (0u32..).zip(&issuer.copies).map(taken).collect();
-        Arena { busy, constants, ending }
+        Arena { busy, begun, ended, constants, ending }
     }
 
     /// One past the last byte of all but constants.
@@ -97,7 +109,7 @@ impl Arena {
 impl Holes<'_> {
     /// Of the first `room_bytes` of an arena, which are no fewer than its program takes.
     pub fn new(arena: &Arena, room_bytes: u64) -> Holes<'_> {
-        Holes { arena, room_bytes, taken: arena.constants.clone() }
+        Holes { arena, room_bytes, taken: arena.constants.clone(), alive: Vec::new() }
     }
 
     /// One past the last byte of any constants.
@@ -115,22 +127,19 @@ impl Memory for Holes<'_> {
     fn free_from(&mut self, index: usize, copy: &Copy, least: usize) -> usize {
         let Taken { last, .. } = self.taken[index];
         let mut free: Ranges = smallvec![(0, self.room_bytes)];
-        for slot in copy.user..=last {
-            self.arena.busy[slot].iter().for_each(|&range| subtract(&mut free, range, copy.bytes));
-        }
-        for (other, taken) in self.taken.iter().enumerate() {
-            if other != index && taken.reserved <= last && copy.user <= taken.last {
-                subtract(&mut free, taken.range, copy.bytes);
-            }
-        }
+        let first = self.arena.busy[copy.user].iter();
+        let later = self.arena.begun[copy.user + 1..=last].iter().flatten();
+        first.chain(later).for_each(|&range| subtract(&mut free, range, copy.bytes));
+        // Copies come in the order of their users.
+        self.alive.retain(|&other| self.taken[other as usize].last >= copy.user);
+        let alive = self.alive.iter().map(|&other| &self.taken[other as usize]);
+        let coming = self.taken[index + 1..].iter().take_while(|taken| taken.reserved <= last);
+        alive.chain(coming).for_each(|taken| subtract(&mut free, taken.range, copy.bytes));
         let mut reserved = copy.user;
         let mut known = free.clone();
         while reserved > least && !free.is_empty() {
             let slot = reserved - 1;
-            // Ranges that are busy at the next slot too have been taken out already.
-            if self.arena.busy[slot] != self.arena.busy[reserved] {
-                self.arena.busy[slot].iter().for_each(|&range| subtract(&mut free, range, copy.bytes));
-            }
+            self.arena.ended[slot].iter().for_each(|&range| subtract(&mut free, range, copy.bytes));
             for &other in self.arena.ending[slot].iter().filter(|&&other| other as usize != index) {
                 subtract(&mut free, self.taken[other as usize].range, copy.bytes);
             }
@@ -148,6 +157,7 @@ impl Memory for Holes<'_> {
 
     fn take(&mut self, index: usize, _: &Copy, reserved: usize) {
         self.taken[index].reserved = reserved;
+        self.alive.push(index as u32);
     }
 }
 
