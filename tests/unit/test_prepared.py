@@ -197,6 +197,17 @@ def test_who_has_more_than_enough_is_not_searched_for(
     assert asked.fits(floor) and not asked.fits(floor - 16) and not drawn.fits(floor - 16)
 
 
+def test_whether_an_ample_budget_fits_takes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the core does not know all bytes: the leanest of the few Plans that ample budgets want is enough."""
+    network, drawn = (ethoscade.prepare(with_float_ends()) for _ in range(2))
+    whole = drawn.frontier()
+    monkeypatch.setattr(Prepared, "within", lambda *_: pytest.fail("an answer is looked for"))
+    assert network.fits(3 * whole.uncascaded_bytes)
+    lean, other = (network._leanest(size, 1 / 64, None) for size in (3 * whole.uncascaded_bytes, whole.floor_bytes))
+    assert lean is not None and other is not None and 2 * lean.plans < other.plans
+    assert whole.floor_bytes <= lean.floor_bytes <= 3 * whole.uncascaded_bytes
+
+
 def test_a_frontier_is_searched_once_more_for_its_lean_end() -> None:
     without = _core.search_cascades(prepared().network.problem.core, tuning=[("lean.resolution", 0)]).proposals
     assert points()[0][0] < without[0].sram_bytes

@@ -68,7 +68,7 @@ impl Budgets {
     /// Where a Part fits no block unstriped, or a program has no place.
     pub fn fits(&self, bytes: u64) -> Result<Option<bool>, SearchError> {
         self.ask(|work, place| {
-            if self.is_ample(bytes, work, place)? {
+            if self.holds_amply(bytes, work, place)? {
                 return Ok(Some(true));
             }
             let whole = interrupt::portion(0, 7, 10, || self.whole(work, place))?;
@@ -94,23 +94,22 @@ impl Budgets {
         })
     }
 
-    /// The leanest Proposal of those that answer a budget that is not ample; None for one that is, and where only the
-    /// frontier can tell. It is the same for all such budgets.
+    /// The leanest Proposal of the search that answers a budget; None where only the frontier can tell. It is one for all
+    /// budgets that are ample, and one for all others.
     ///
     /// # Errors
     /// As [`Budgets::fits`].
     pub fn leanest(&self, bytes: u64) -> Result<Option<Frontier>, SearchError> {
-        self.ask(|shared, place| {
-            if self.is_ample(bytes, shared, place)? {
+        self.ask(|work, place| {
+            let is_ample = self.holds_amply(bytes, work, place)?;
+            let search = interrupt::portion(0, 7, 10, || self.answering(is_ample, work, place))?;
+            if !is_ample && self.is_cheap(search) {
                 return Ok(None);
             }
-            let whole = interrupt::portion(0, 7, 10, || self.whole(shared, place))?;
-            if self.is_cheap(whole) {
-                return Ok(None);
-            }
-            let Shared { costs, whole: placements, .. } = shared;
-            let floor = placements.floor(&self.graph, self.contenders(whole, costs)?, costs, place)?;
-            Ok(floor.map(|floor| whole.enumerated.frontier_of(vec![floor])))
+            let Shared { costs, whole, ample, .. } = work;
+            let placements = if is_ample { ample } else { whole };
+            let floor = placements.floor(&self.graph, self.contenders(search, costs)?, costs, place)?;
+            Ok(floor.map(|floor| search.enumerated.frontier_of(vec![floor])))
         })
     }
 
@@ -121,11 +120,8 @@ impl Budgets {
     /// As [`Budgets::fits`].
     pub fn within(&self, bytes: u64) -> Result<Option<Frontier>, SearchError> {
         self.ask(|work, place| {
-            let is_ample = self.is_ample(bytes, work, place)?;
-            let search = interrupt::portion(0, 6, 10, || match is_ample {
-                true => self.ample(work, place),
-                false => self.whole(work, place),
-            })?;
+            let is_ample = self.holds_amply(bytes, work, place)?;
+            let search = interrupt::portion(0, 6, 10, || self.answering(is_ample, work, place))?;
             if !is_ample && self.is_cheap(search) {
                 return Ok(None);
             }
@@ -180,8 +176,16 @@ impl Budgets {
         Ok(answer)
     }
 
-    /// Whether a budget holds the network several times as it is. Between several pools bytes in use are not one arena's.
-    fn is_ample(&self, bytes: u64, work: &mut Shared, place: &mut Placer) -> Result<bool, SearchError> {
+    /// Whether a budget is ample: it holds the network several times as it is.
+    ///
+    /// # Errors
+    /// As [`Budgets::fits`].
+    pub fn is_ample(&self, bytes: u64) -> Result<bool, SearchError> {
+        self.ask(|work, place| self.holds_amply(bytes, work, place))
+    }
+
+    /// The same. Between several pools bytes in use are not one arena's.
+    fn holds_amply(&self, bytes: u64, work: &mut Shared, place: &mut Placer) -> Result<bool, SearchError> {
         let (times, is_one) = (self.options.within.ample, self.graph.device.memories().spacious().is_empty());
         Ok(is_one && times > 0 && bytes / times >= self.uncascaded(work, place)?.bytes)
     }
@@ -189,6 +193,15 @@ impl Budgets {
     /// Whether the whole frontier takes hardly longer than an answer.
     fn is_cheap(&self, whole: &Search) -> bool {
         whole.enumerated.plans_considered() <= self.options.within.whole_up_to
+    }
+
+    /// The search that answers budgets that are ample, or those that are not.
+    fn answering(&self, is_ample: bool, work: &mut Shared, place: &mut Placer) -> Result<&Search, SearchError> {
+        if is_ample {
+            self.ample(work, place)
+        } else {
+            self.whole(work, place)
+        }
     }
 
     fn uncascaded(&self, work: &mut Shared, place: &mut Placer) -> Result<Uncascaded, SearchError> {
@@ -303,6 +316,10 @@ mod tests {
             // The floor that is told is one.
             assert!(frontier.proposals[0].sram_bytes <= found.proposals[0].sram_bytes);
             assert!(100 * found.proposals[0].sram_bytes <= 110 * frontier.proposals[0].sram_bytes);
+            assert!(asked.is_ample(bytes).expect("blocks fit") && !asked.is_ample(bytes - 1).expect("blocks fit"));
+            let lean = asked.leanest(bytes).expect("blocks fit").expect("it fits");
+            assert!(lean.plans_considered == found.plans_considered && lean.proposals.len() == 1);
+            assert!(found.proposals[0].sram_bytes <= lean.proposals[0].sram_bytes);
             // Who asks for less looks at more; who asks for more again gets the same.
             assert!(
                 found.plans_considered < asked.within(bytes - 1).expect("blocks fit").expect("fits").plans_considered
