@@ -7,7 +7,7 @@ use super::arithmetic::aligned;
 use super::fit::Fit;
 use super::instance::Instance;
 use super::item::{overflow, Item, PlanCost};
-use super::model::{Placement, Section, Slot, UsmpError};
+use super::model::{Placement, Section, Slot};
 use crate::util::interrupt;
 use smallvec::SmallVec;
 
@@ -45,8 +45,27 @@ pub(crate) struct Arrangement {
 }
 
 impl Arrangement {
-    /// Nothing but the pinned items.
-    pub fn new(instance: &Instance) -> Result<Self, UsmpError> {
+    /// Nothing but the pinned items, which must not overlap.
+    pub fn new(instance: &Instance) -> Self {
+        Self::of(instance, instance.items.iter().map(pin))
+    }
+
+    /// Places every item of `order` that is not pinned.
+    pub fn first_fit(instance: &Instance, order: &[u32]) -> Self {
+        let mut arrangement = Self::new(instance);
+        for &item in order {
+            arrangement.place(instance, item);
+        }
+        arrangement
+    }
+
+    /// Every item where `slots` says, by item index, but the pinned ones where they are pinned to; nothing is checked.
+    pub fn from_slots(instance: &Instance, slots: &[Slot]) -> Self {
+        Self::of(instance, instance.items.iter().zip(slots).map(|(item, slot)| pin(item).or(Some(*slot))))
+    }
+
+    /// Every item in its slot, if it has one.
+    fn of(instance: &Instance, slots: impl Iterator<Item = Option<Slot>>) -> Self {
         let mut arrangement = Self {
             slots: vec![Slot { pool: NOWHERE, offset: 0 }; instance.items.len()],
             placed: vec![Vec::new(); instance.pools.len()],
@@ -55,43 +74,17 @@ impl Arrangement {
             excess: 0,
         };
         arrangement.cost.peaks.resize(instance.pools.len(), 0);
-        for (index, item) in (0u32..).zip(&instance.items) {
-            let Some(offset) = item.pinned else { continue };
-            let pool = item.candidates[0].pool;
-            if let Some(other) = arrangement.in_the_way(instance, item, pool, offset) {
-                let other = instance.items[other as usize].buffer;
-                let (first, second) = (other.min(item.buffer), other.max(item.buffer));
-                return Err(UsmpError::PinsOverlap { first, second });
-            }
-            arrangement.put(instance, index, 0, offset);
-        }
-        Ok(arrangement)
-    }
-
-    /// Places every item of `order` that is not pinned.
-    pub fn first_fit(instance: &Instance, order: &[u32]) -> Result<Self, UsmpError> {
-        let mut arrangement = Self::new(instance)?;
-        for &item in order {
-            arrangement.place(instance, item);
-        }
-        Ok(arrangement)
-    }
-
-    /// Every item where `slots` says, by item index; nothing is checked but the pins.
-    pub fn from_slots(instance: &Instance, slots: &[Slot]) -> Result<Self, UsmpError> {
-        let mut arrangement = Self::new(instance)?;
-        for ((index, item), &slot) in (0u32..).zip(&instance.items).zip(slots) {
-            if item.pinned.is_none() {
-                arrangement.count(item, index, slot);
-                let placed = &mut arrangement.placed[slot.pool as usize];
-                placed.extend(item.sections.iter().map(|section| Entry::new(section, index, slot.offset)));
-            }
+        for ((index, item), slot) in (0u32..).zip(&instance.items).zip(slots) {
+            let Some(slot) = slot else { continue };
+            arrangement.count(item, index, slot);
+            let placed = &mut arrangement.placed[slot.pool as usize];
+            placed.extend(item.sections.iter().map(|section| Entry::new(section, index, slot.offset)));
         }
         for placed in &mut arrangement.placed {
             placed.sort_by_key(|entry| entry.start);
         }
         arrangement.cost.overflow = overflow(instance.pools, &arrangement.cost.peaks);
-        Ok(arrangement)
+        arrangement
     }
 
     /// By item index.
@@ -280,26 +273,6 @@ impl Arrangement {
         item.shares.iter().any(|&(with, low, high)| with == other && (low..=high).contains(&apart))
     }
 
-    /// A placed item that `item` would overlap at `offset`.
-    fn in_the_way(&self, instance: &Instance, item: &Item, pool: u32, offset: u64) -> Option<u32> {
-        let overlaps = |entry: &&Entry| {
-            let meets = item.sections.iter().any(|s| {
-                entry.start < offset + s.high
-                    && offset + s.low < entry.end
-                    && entry.lower < s.upper
-                    && s.lower < entry.upper
-            });
-            meets && !self.may_share(item, entry.item, offset)
-        };
-        let met = self.placed[pool as usize].iter().find(overlaps).map(|entry| entry.item);
-        let conflicts = |&other: &u32| {
-            let there = self.slots[other as usize];
-            let overlaps = there.offset < offset + item.size_bytes && offset < self.end(instance, other);
-            there.pool == pool && overlaps && !self.may_share(item, other, offset)
-        };
-        met.or_else(|| item.conflicts.iter().copied().find(conflicts))
-    }
-
     /// Placed items that end above their pool's target, into `found`, in order of index.
     pub fn items_above_target(&self, instance: &Instance, found: &mut Vec<u32>) {
         found.clear();
@@ -319,6 +292,11 @@ impl Arrangement {
         }
         Placement { slots, peaks: self.cost.peaks.to_vec() }
     }
+}
+
+/// Where an item must lie; None if that is free.
+fn pin(item: &Item) -> Option<Slot> {
+    Some(Slot { pool: item.candidates[0].pool, offset: item.pinned? })
 }
 
 /// The lowest offset from `offset` on where `section` meets nothing of `placed`.

@@ -1,7 +1,7 @@
 //! The greedy solvers: one first-fit pass over one sorted order.
 
 use super::arrangement::Arrangement;
-use super::model::{StopReason, UsmpError};
+use super::model::StopReason;
 use super::orders::{first_fit, GreedyOrder};
 use super::placer::Placer;
 use super::solver::{Outcome, Solver, Task};
@@ -10,9 +10,9 @@ use super::solver::{Outcome, Solver, Task};
 pub(crate) struct Greedy(pub GreedyOrder);
 
 impl Solver for Greedy {
-    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError> {
+    fn solve(&self, task: &Task) -> Outcome {
         let order = self.0.sort(task.instance);
-        let found = first_fit(task.instance, Placer::new(task.instance).as_mut(), order)?;
-        Ok(Outcome::of(Arrangement::from_slots(task.instance, &found.slots)?, StopReason::Complete, 0))
+        let found = first_fit(task.instance, Placer::new(task.instance).as_mut(), order);
+        Outcome::of(Arrangement::from_slots(task.instance, &found.slots), StopReason::Complete, 0)
     }
 }

@@ -7,7 +7,7 @@
 
 use super::arrangement::Arrangement;
 use super::instance::Instance;
-use super::model::{StopReason, UsmpError};
+use super::model::StopReason;
 use super::parallel::until;
 use super::placer::Placer;
 use super::random::Random;
@@ -37,8 +37,8 @@ const WALK: u64 = 1 << 25;
 pub(crate) struct HillClimb;
 
 impl Solver for HillClimb {
-    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError> {
-        let (instance, opening) = (task.instance, task.opening()?);
+    fn solve(&self, task: &Task) -> Outcome {
+        let (instance, opening) = (task.instance, task.opening());
         let count = instance.items.len() as u64;
         let left = u64::from(task.params.iterations) - opening.turns;
         let looks = count * count + LISTED * instance.conflicts() as u64;
@@ -48,14 +48,14 @@ impl Solver for HillClimb {
             if let Some(mut placer) = Placer::new(instance) {
                 let turns = left.min(WALK / placer.effort());
                 let (best, done) = walk(&mut placer, &opening.starts, turns, task.params.seed);
-                let arrangement = Arrangement::from_slots(instance, &best.slots)?;
-                return Ok(Outcome::of(arrangement, StopReason::IterationLimit, opening.turns + done));
+                let arrangement = Arrangement::from_slots(instance, &best.slots);
+                return Outcome::of(arrangement, StopReason::IterationLimit, opening.turns + done);
             }
         }
         // What is left of a short search is not worth a start, unless nothing else was tried.
         let least = u64::from(opening.turns == 0);
         let rounds = (moves / LEAST_MOVES_PER_START).clamp(least, STARTS);
-        let mut best = (opening.best(instance)?, opening.starts[0].order.clone());
+        let mut best = (opening.best(instance), opening.starts[0].order.clone());
         let mut done = 0;
         // Starts know nothing of one another; what there is beyond the opening's plans starts from the best of them.
         let first = rounds.min(opening.starts.len() as u64);
@@ -63,22 +63,19 @@ impl Solver for HillClimb {
             let run = |round: u64, _: &dyn Fn() -> bool| {
                 let mut best = best.clone();
                 let start = match opening.starts.get(round as usize) {
-                    Some(start) => (Arrangement::from_slots(instance, &start.slots)?, start.order.clone()),
+                    Some(start) => (Arrangement::from_slots(instance, &start.slots), start.order.clone()),
                     None => best.clone(),
                 };
                 let share = moves * (round + 1) / rounds - moves * round / rounds;
                 let mut climb = Climb::new(instance, task.params.seed.wrapping_add(round));
                 let done = climb.run(start, share, &mut best);
-                Ok((best, done))
+                (best, done)
             };
-            let is_best = |found: &Result<(Start, u64), UsmpError>| {
-                found.as_ref().map_or(true, |(found, _)| instance.proves_optimal(found.0.cost(), &[]))
-            };
-            if is_best(&Ok((best.clone(), 0))) {
+            let is_best = |(found, _): &(Start, u64)| instance.proves_optimal(found.0.cost(), &[]);
+            if instance.proves_optimal(best.0.cost(), &[]) {
                 break;
             }
-            for found in until(task.params.threads, wave.collect(), run, is_best) {
-                let (found, moves) = found?;
+            for (found, moves) in until(task.params.threads, wave.collect(), run, is_best) {
                 done += moves;
                 if found.0.cost() < best.0.cost() {
                     best = found;
@@ -87,7 +84,7 @@ impl Solver for HillClimb {
         }
         let proved = instance.proves_optimal(best.0.cost(), &[]);
         let stop_reason = if proved { StopReason::Complete } else { StopReason::IterationLimit };
-        Ok(Outcome::of(best.0, stop_reason, opening.turns + done))
+        Outcome::of(best.0, stop_reason, opening.turns + done)
     }
 }
 

@@ -3,10 +3,11 @@
 //! The facade: [`plan`] runs the solvers of an algorithm until one has proved its answer. From the ground up: `model` says
 //! what is planned, `check` whether an answer is right. `arithmetic` serves all. `item` is a buffer as searches see it,
 //! `canonical` the order of items, `clique` sets of items that all keep apart, `bound` what no plan can beat, `pairs` what
-//! any two items forbid each other; `instance` puts these together. `overflow` says who is in the way. `fit` is how an item
-//! rises, `timeline` what it meets, `arrangement` first fit, `placer` first fit in one order after the other, `orders` the
-//! greedy ones, `wheel` those that follow from where items ended. `opening` holds the plans that every search starts from,
-//! `solver` says what a solver is, and each has its file, `exact` a folder. `parallel` is the threads, `random` the seeds.
+//! any two items forbid each other; `instance` puts these together. `pins` says whether given places agree, `overflow` who is
+//! in the way. `fit` is how an item rises, `timeline` what it meets, `arrangement` first fit, `placer` first fit in one order
+//! after the other, `orders` the greedy ones, `wheel` those that follow from where items ended. `opening` holds the plans
+//! that every search starts from, `solver` says what a solver is, and each has its file, `exact` a folder. `parallel` is the
+//! threads, `random` the seeds.
 
 pub mod check;
 pub mod model;
@@ -27,6 +28,7 @@ mod orders;
 mod overflow;
 mod pairs;
 mod parallel;
+mod pins;
 mod placer;
 mod random;
 mod solver;
@@ -101,13 +103,12 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let instance = Instance::new(problem)?;
     let mut found = BestSoFar { best: None, proved: SmallVec::new(), exhausted: false, iterations: 0 };
     let task = Task { instance: &instance, params, opening: OnceCell::new() };
-    // Pins that overlap are found here, whatever comes next.
-    Arrangement::new(&instance)?;
+    pins::check(&instance.items)?;
     let mut last_was_better = false;
     if params.algorithm == Algorithm::Best {
         let few = Params { iterations: params.iterations / FIRST_LOOK, ..*params };
         let first = Task { instance: &instance, params: &few, opening: OnceCell::new() };
-        found.add(Exact.solve(&first)?);
+        found.add(Exact.solve(&first));
         if let Some(opening) = first.opening.into_inner().filter(|_| !found.is_optimal(&instance)) {
             let _ = task.opening.set(opening.again(&instance, params));
         }
@@ -116,7 +117,7 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
         if found.is_optimal(&instance) {
             break;
         }
-        last_was_better = found.add(solver.solve(&task)?);
+        last_was_better = found.add(solver.solve(&task));
     }
     let few = instance.items.len() <= MANY_ITEMS && instance.conflicts() <= MANY_CONFLICTS;
     if params.algorithm == Algorithm::Best && last_was_better && few && !found.is_optimal(&instance) {

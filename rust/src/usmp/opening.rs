@@ -4,7 +4,7 @@
 
 use super::arrangement::Arrangement;
 use super::instance::Instance;
-use super::model::{Params, UsmpError};
+use super::model::Params;
 use super::orders::{first_fit, GreedyOrder};
 use super::placer::{OrderedPlan, Placer};
 use super::wheel::walk;
@@ -25,20 +25,20 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// First fit, up to the first plan that is as good as can be; then the wheel.
-    pub fn new(instance: &Instance, params: &Params) -> Result<Self, UsmpError> {
+    pub fn new(instance: &Instance, params: &Params) -> Self {
         let mut starts: Vec<OrderedPlan> = Vec::with_capacity(GreedyOrder::ALL.len() + 1);
         let mut placer = Placer::new(instance);
         for kind in GreedyOrder::ALL {
-            starts.push(first_fit(instance, placer.as_mut(), kind.sort(instance))?);
+            starts.push(first_fit(instance, placer.as_mut(), kind.sort(instance)));
             if starts.last().is_some_and(|start| instance.proves_optimal(&start.cost, &[])) {
                 starts.rotate_right(1);
-                return Ok(Self { starts, turns: 0, is_turned: false });
+                return Self { starts, turns: 0, is_turned: false };
             }
         }
         starts.sort_by(|a, b| a.cost.cmp(&b.cost));
         let mut opening = Self { starts, turns: 0, is_turned: false };
         opening.turn(placer, params);
-        Ok(opening)
+        opening
     }
 
     /// The opening with other parameters, of which first fit knows nothing.
@@ -62,7 +62,7 @@ impl Opening {
     }
 
     /// The best plan.
-    pub fn best(&self, instance: &Instance) -> Result<Arrangement, UsmpError> {
+    pub fn best(&self, instance: &Instance) -> Arrangement {
         Arrangement::from_slots(instance, &self.starts[0].slots)
     }
 }

@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use super::arrangement::Arrangement;
 use super::instance::Instance;
 use super::item::Item;
-use super::model::UsmpError;
 use super::placer::{OrderedPlan, Placer};
 
 /// An order in which first fit takes the items; ties go by size, then by canonical order.
@@ -77,15 +76,11 @@ fn neighbours(instance: &Instance) -> Vec<usize> {
 }
 
 /// First fit in `order`, by a placer of the instance where it has one.
-pub(crate) fn first_fit(
-    instance: &Instance,
-    placer: Option<&mut Placer>,
-    order: Vec<u32>,
-) -> Result<OrderedPlan, UsmpError> {
+pub(crate) fn first_fit(instance: &Instance, placer: Option<&mut Placer>, order: Vec<u32>) -> OrderedPlan {
     if let Some(placer) = placer {
         placer.place_all(&order);
-        return Ok(placer.found(&order));
+        return placer.found(&order);
     }
-    let arrangement = Arrangement::first_fit(instance, &order)?;
-    Ok(OrderedPlan { slots: arrangement.slots().to_vec(), order, cost: arrangement.cost().clone() })
+    let arrangement = Arrangement::first_fit(instance, &order);
+    OrderedPlan { slots: arrangement.slots().to_vec(), order, cost: arrangement.cost().clone() }
 }

@@ -183,8 +183,9 @@ proptest! {
                 prop_assert_eq!(&found.lower_bounds, &found.placement.peaks);
                 prop_assert_eq!(Some(cost), BruteForce::new(&problem).best());
             }
-            Err(UsmpError::PoolOverflow { .. }) => prop_assert_eq!(BruteForce::new(&problem).best(), None),
-            Err(UsmpError::PinsOverlap { .. }) => {}
+            Err(UsmpError::PoolOverflow { .. } | UsmpError::PinsOverlap { .. }) => {
+                prop_assert_eq!(BruteForce::new(&problem).best(), None);
+            }
             Err(other) => prop_assert!(false, "{}", other),
         }
     }

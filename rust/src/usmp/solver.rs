@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::arrangement::Arrangement;
 use super::instance::Instance;
-use super::model::{Params, StopReason, UsmpError};
+use super::model::{Params, StopReason};
 use super::opening::Opening;
 
 /// What a solver hands back: its best plan, which may overflow, and why it stopped.
@@ -36,17 +36,13 @@ pub(crate) struct Task<'a> {
 
 impl Task<'_> {
     /// The plans that every search starts from, made when they are first asked for.
-    pub fn opening(&self) -> Result<&Opening, UsmpError> {
-        if let Some(opening) = self.opening.get() {
-            return Ok(opening);
-        }
-        let opening = Opening::new(self.instance, self.params)?;
-        Ok(self.opening.get_or_init(|| opening))
+    pub fn opening(&self) -> &Opening {
+        self.opening.get_or_init(|| Opening::new(self.instance, self.params))
     }
 }
 
 /// A way to plan. Must be a pure function of its arguments.
 pub(crate) trait Solver {
     /// The best plan found, whether it fits or not.
-    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError>;
+    fn solve(&self, task: &Task) -> Outcome;
 }

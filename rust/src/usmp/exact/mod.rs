@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use super::arrangement::Arrangement;
 use super::instance::Instance;
 use super::item::Item;
-use super::model::{Params, Slot, StopReason, UsmpError};
+use super::model::{Params, Slot, StopReason};
 use super::solver::{Outcome, Solver, Task};
 use meetings::Meetings;
 use packing::{in_pool, put, Goal, LadderAnswer, Packing};
@@ -50,15 +50,15 @@ const UNLIMITED: u64 = 1 << 61;
 pub(crate) struct Exact;
 
 impl Solver for Exact {
-    fn solve(&self, task: &Task) -> Result<Outcome, UsmpError> {
-        let (instance, opening) = (task.instance, task.opening()?);
-        let mut found = improve(instance, task.params, opening.best(instance)?);
+    fn solve(&self, task: &Task) -> Outcome {
+        let (instance, opening) = (task.instance, task.opening());
+        let mut found = improve(instance, task.params, opening.best(instance));
         found.iterations += opening.turns;
         if found.stop_reason == StopReason::Complete || instance.movable().len() > MOST_ITEMS {
-            return Ok(found);
+            return found;
         }
-        let all = share_out(instance, found.arrangement)?;
-        Ok(Outcome { proved: found.proved, iterations: found.iterations + all.iterations, ..all })
+        let all = share_out(instance, found.arrangement);
+        Outcome { proved: found.proved, iterations: found.iterations + all.iterations, ..all }
     }
 }
 
@@ -112,9 +112,11 @@ impl Descent<'_> {
             let Some(packing) = packing else { return arrangement };
             put(&packing, &mut wanted);
         }
-        match Arrangement::from_slots(self.instance, &wanted) {
-            Ok(granted) if granted.cost() < arrangement.cost() => granted,
-            _ => arrangement,
+        let granted = Arrangement::from_slots(self.instance, &wanted);
+        if granted.cost() < arrangement.cost() {
+            granted
+        } else {
+            arrangement
         }
     }
 
@@ -127,9 +129,11 @@ impl Descent<'_> {
             let bound = if granted { self.proved[pool] } else { 0 };
             self.fill(pool as u32, bound, below, &mut slots);
         }
-        match Arrangement::from_slots(self.instance, &slots) {
-            Ok(lower) if lower.cost() < arrangement.cost() => lower,
-            _ => arrangement,
+        let lower = Arrangement::from_slots(self.instance, &slots);
+        if lower.cost() < arrangement.cost() {
+            lower
+        } else {
+            arrangement
         }
     }
 

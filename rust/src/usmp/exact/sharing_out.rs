@@ -14,7 +14,7 @@ use crate::usmp::arithmetic::aligned;
 use crate::usmp::arrangement::Arrangement;
 use crate::usmp::instance::Instance;
 use crate::usmp::item::{overflow, PlanCost};
-use crate::usmp::model::{Slot, StopReason, UsmpError};
+use crate::usmp::model::{Slot, StopReason};
 use crate::usmp::pairs::Pairs;
 use crate::usmp::solver::Outcome;
 use crate::util::interrupt;
@@ -27,12 +27,12 @@ const MOST_WAYS: u64 = 1 << 12;
 const NODES: u64 = 1 << 14;
 
 /// The best of all plans, or `arrangement` where none is better or too many would have to be looked at.
-pub(super) fn share_out(instance: &Instance, arrangement: Arrangement) -> Result<Outcome, UsmpError> {
+pub(super) fn share_out(instance: &Instance, arrangement: Arrangement) -> Outcome {
     let items = instance.movable();
     let ways = items.iter().map(|&item| instance.items[item as usize].candidates.len() as u64);
     let few = ways.fold(1, u64::saturating_mul) <= MOST_WAYS;
     let Some(pairs) = instance.pairs().filter(|_| few) else {
-        return Ok(Outcome::of(arrangement, StopReason::TooLarge, 0));
+        return Outcome::of(arrangement, StopReason::TooLarge, 0);
     };
     let mut all = Sharing {
         instance,
@@ -45,11 +45,11 @@ pub(super) fn share_out(instance: &Instance, arrangement: Arrangement) -> Result
     };
     all.choose(&items);
     let arrangement = match &all.best.1 {
-        Some(slots) => Arrangement::from_slots(instance, slots)?,
+        Some(slots) => Arrangement::from_slots(instance, slots),
         None => arrangement,
     };
     let stop_reason = if all.proved { StopReason::Complete } else { StopReason::NodeLimit };
-    Ok(Outcome { arrangement, stop_reason, iterations: all.nodes, proved: SmallVec::new(), exhausted: all.proved })
+    Outcome { arrangement, stop_reason, iterations: all.nodes, proved: SmallVec::new(), exhausted: all.proved }
 }
 
 struct Sharing<'a> {
