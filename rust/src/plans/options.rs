@@ -105,6 +105,9 @@ pub struct WithinOptions {
     pub tries: usize,
     /// After so many in a row that make no answer better, contenders are placed without early copies alone.
     pub idle_tries: usize,
+    /// After so many contenders in a row that take no fewer bytes, no more are placed for the floor that is told beside an
+    /// answer with room to spare. At least 1.
+    pub idle_visits: usize,
     /// Limits for early copies that are tried below the budget, each lower by one part in 16 of it.
     pub lower: u64,
     /// A contender is placed if its estimate is larger than the answer's by less than one part in so many: a smaller
@@ -216,6 +219,7 @@ impl Default for Options {
                 visits: 128,
                 tries: 4,
                 idle_tries: 12,
+                idle_visits: 8,
                 lower: 5,
                 margin: 128,
                 refills: 2,
@@ -228,7 +232,7 @@ impl Default for Options {
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 36] = [
+pub const TUNED: [(&str, u64); 37] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -260,6 +264,7 @@ pub const TUNED: [(&str, u64); 36] = [
     ("within.visits", 1),
     ("within.tries", 0),
     ("within.idle_tries", 0),
+    ("within.idle_visits", 1),
     ("within.lower", 0),
     ("within.margin", 2),
     ("within.refills", 0),
@@ -310,6 +315,7 @@ impl Options {
             "within.visits" => self.within.visits = value as usize,
             "within.tries" => self.within.tries = value as usize,
             "within.idle_tries" => self.within.idle_tries = value as usize,
+            "within.idle_visits" => self.within.idle_visits = value as usize,
             "within.lower" => self.within.lower = value,
             "within.margin" => self.within.margin = value,
             "within.refills" => self.within.refills = value as usize,

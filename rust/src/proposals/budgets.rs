@@ -19,13 +19,10 @@ use crate::proposals::contenders::Contenders;
 use crate::proposals::enumerated::{Enumerated, Uncascaded};
 use crate::proposals::error::SearchError;
 use crate::proposals::filling::Found;
-use crate::proposals::within::Placements;
+use crate::proposals::within::{is_near, Placements};
 use crate::proposals::{placed_frontier, Frontier};
 use crate::util::interrupt;
 use crate::util::pareto::Point;
-
-/// A budget is near the floor if it is larger by one part in so many of it at most.
-const NEAR: u64 = 8;
 
 /// A network, and what is kept of questions about it.
 pub struct Budgets {
@@ -78,14 +75,14 @@ impl Budgets {
             let Shared { costs, whole: placements, .. } = work;
             let contenders = self.contenders(whole, costs)?;
             let fits = |found: Option<Found>| found.is_some_and(|found| found.memory_bytes() <= bytes);
-            if fits(placements.floor(&self.graph, contenders, costs, place)?) {
+            if fits(placements.floor_beside(&self.graph, contenders, bytes, costs, place)?) {
                 return Ok(Some(true));
             }
             let mut least = contenders.least_live_bytes();
             if let Some(lean) = interrupt::portion(7, 10, 10, || self.lean(work, place))? {
                 let Shared { costs, lean: placements, .. } = work;
                 let contenders = self.contenders(lean, costs)?;
-                if fits(placements.floor(&self.graph, contenders, costs, place)?) {
+                if fits(placements.floor_beside(&self.graph, contenders, bytes, costs, place)?) {
                     return Ok(Some(true));
                 }
                 least = least.min(contenders.least_live_bytes());
@@ -129,18 +126,18 @@ impl Budgets {
             let (graph, placements) = (&self.graph, if is_ample { ample } else { whole });
             let contenders = self.contenders(search, costs)?;
             let (Some(floor), Some(fastest)) = (
-                placements.floor(graph, contenders, costs, place)?,
+                placements.floor_beside(graph, contenders, bytes, costs, place)?,
                 placements.fastest(graph, contenders, bytes, costs, place)?,
             ) else {
                 return Ok(None);
             };
-            let is_near = bytes - bytes / NEAR <= floor.memory_bytes();
+            let is_near = is_near(bytes, &floor);
             let mut found = vec![floor, fastest];
             // What the least bytes alone are searched for tells the floor, and near it may be the fastest.
             if let Some(lean) = (is_ample || is_near).then(|| self.lean(work, place)).transpose()?.flatten() {
                 let Shared { costs, lean: placements, .. } = work;
                 let contenders = self.contenders(lean, costs)?;
-                found.extend(placements.floor(graph, contenders, costs, place)?);
+                found.extend(placements.floor_beside(graph, contenders, bytes, costs, place)?);
                 if is_near {
                     found.extend(placements.fastest(graph, contenders, bytes, costs, place)?);
                 }

@@ -45,6 +45,16 @@ pub struct Placements {
     /// Contenders placed without early copies, by number.
     grounds: Table<usize, Arc<Vec<Ground>>>,
     floor: Option<Found>,
+    /// The least bytes of the first contenders alone.
+    first: Option<Found>,
+}
+
+/// A budget is near the floor if it is larger by one part in so many of it at most.
+const NEAR: u64 = 8;
+
+/// Whether a budget is near what is known of the floor, or below it.
+pub fn is_near(bytes: u64, floor: &Found) -> bool {
+    bytes - bytes / NEAR <= floor.memory_bytes()
 }
 
 impl Placements {
@@ -59,29 +69,63 @@ impl Placements {
         costs: &mut Costs,
         place: &mut Placer,
     ) -> Result<Option<Found>, SearchError> {
-        if self.floor.is_some() {
-            return Ok(self.floor.clone());
+        if self.floor.is_none() {
+            self.floor = self.leanest(graph, contenders, usize::MAX, costs, place)?;
         }
+        Ok(self.floor.clone())
+    }
+
+    /// The floor, if a budget is near it; else something at most a little above it, which takes less to know.
+    ///
+    /// # Errors
+    /// Those of placing programs.
+    pub fn floor_beside(
+        &mut self,
+        graph: &CascaderGraph,
+        contenders: &Contenders,
+        bytes: u64,
+        costs: &mut Costs,
+        place: &mut Placer,
+    ) -> Result<Option<Found>, SearchError> {
+        if self.first.is_none() {
+            self.first = self.leanest(graph, contenders, contenders.options.within.idle_visits, costs, place)?;
+        }
+        match self.first.as_ref().filter(|first| !is_near(bytes, first)) {
+            Some(first) => Ok(Some(first.clone())),
+            None => self.floor(graph, contenders, costs, place),
+        }
+    }
+
+    /// The leanest without early copies of the contenders that promise the fewest bytes, until so many in a row are not.
+    fn leanest(
+        &mut self,
+        graph: &CascaderGraph,
+        contenders: &Contenders,
+        most_idle: usize,
+        costs: &mut Costs,
+        place: &mut Placer,
+    ) -> Result<Option<Found>, SearchError> {
         let options = &contenders.options;
         let mut leanest: Vec<(usize, &Contender)> = contenders.all.iter().enumerate().collect();
         leanest.sort_by_key(|(_, contender)| (contender.live_bytes(), contender.sketches[0].cycles));
         let mut best: Option<(u64, u64, Proposal, Placement)> = None;
         let mut question = Question::new(graph, options, u64::MAX, costs, place);
+        let mut idle = 0;
         for (number, contender) in leanest.into_iter().take(options.within.visits) {
-            if best.as_ref().is_some_and(|(bytes, ..)| *bytes <= contender.live_bytes()) {
+            if idle >= most_idle || best.as_ref().is_some_and(|(bytes, ..)| *bytes <= contender.live_bytes()) {
                 break;
             }
+            idle += 1;
             for Ground { proposal, placement, .. } in self.grounds(&mut question, number, contender)?.iter() {
                 let point = (proposal.sram_bytes, proposal.cycles);
                 if best.as_ref().is_none_or(|&(bytes, cycles, ..)| point < (bytes, cycles)) {
+                    idle = 0;
                     best = Some((point.0, point.1, proposal.clone(), placement.clone()));
                 }
             }
         }
         let Some((_, _, proposal, placement)) = best else { return Ok(None) };
-        let best = Some(found(&proposal, interleave(graph, &proposal.plans, question.costs)?, &placement));
-        self.floor = best;
-        Ok(self.floor.clone())
+        Ok(Some(found(&proposal, interleave(graph, &proposal.plans, question.costs)?, &placement)))
     }
 
     /// The fastest Proposal that takes no more than `bytes`; None if that is less than the floor.
@@ -96,8 +140,8 @@ impl Placements {
         costs: &mut Costs,
         place: &mut Placer,
     ) -> Result<Option<Found>, SearchError> {
-        let floor = self.floor(graph, contenders, costs, place)?.filter(|floor| floor.memory_bytes() <= bytes);
-        let Some(floor) = floor else { return Ok(None) };
+        let floor = self.floor_beside(graph, contenders, bytes, costs, place)?;
+        let Some(floor) = floor.filter(|floor| floor.memory_bytes() <= bytes) else { return Ok(None) };
         // No buffer ends elsewhere.
         let (options, bytes) = (&contenders.options, bytes.min(contenders.most_bytes()) / ALIGNMENT * ALIGNMENT);
         let mut waiting: Vec<(u64, usize)> = (0..)
@@ -288,6 +332,13 @@ mod tests {
             floor.expect("there is always a schedule").memory_bytes()
         }
 
+        fn told_beside(&mut self, bytes: u64) -> u64 {
+            let Asked { graph, contenders, placements, costs, .. } = self;
+            let told =
+                placements.floor_beside(graph, contenders, bytes, costs, &mut placer(graph)).expect("blocks fit");
+            told.expect("there is always a schedule").memory_bytes()
+        }
+
         /// The fewest cycles of the whole frontier within so many bytes.
         fn whole_within(&self, bytes: u64) -> Option<u64> {
             self.whole.iter().rfind(|proposal| proposal.sram_bytes <= bytes).map(|proposal| proposal.cycles)
@@ -325,6 +376,21 @@ mod tests {
                 let answer = asked.assert_right(bytes);
                 prop_assert_eq!(answer.is_none(), bytes < asked.floor());
             }
+        }
+
+        #[test]
+        fn a_floor_told_beside_room_to_spare_takes_less_and_one_near_the_budget_is_it(
+            graph in arbitrary_network(), idle_visits in 1usize..4, eighths in 0u64..40,
+        ) {
+            let mut asked = Asked::of(&graph);
+            asked.contenders.options.within.idle_visits = idle_visits;
+            let ample = asked.told_beside(u64::MAX);
+            let visited = asked.placements.grounds.len();
+            let floor = asked.floor();
+            prop_assert!(floor <= ample && visited <= asked.placements.grounds.len());
+            let bytes = floor * (8 + eighths) / 8;
+            let told = asked.told_beside(bytes);
+            prop_assert_eq!(told, if bytes - bytes / 8 <= ample { floor } else { ample });
         }
     }
 
