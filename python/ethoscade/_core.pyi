@@ -400,11 +400,8 @@ class BudgetSearch:
     def within(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier | None:
         """The fastest Proposal within so many bytes, and the leanest; None if only the whole frontier can tell."""
 
-    def is_ample(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> bool:
-        """Whether so many bytes hold the network several times as it is, without cascades."""
-
     def leanest(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier | None:
-        """The leanest Proposal that answers budgets like this one, ample or not; None if only the frontier can tell."""
+        """The leanest Proposal told beside the answer to so many bytes; None if only the frontier can tell."""
 
     def frontier(self, tick: Callable[..., object] | None = None) -> Frontier:
         """Every Pareto-efficient Proposal: what `search_cascades` finds."""

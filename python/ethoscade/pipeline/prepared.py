@@ -49,8 +49,6 @@ class _Kept:
 
     searches: dict[int, scheduling.BudgetSearch] = field(default_factory=dict)
     frontiers: dict[int, Curve] = field(default_factory=dict)
-    leanest: dict[tuple[int, bool], Curve] = field(default_factory=dict)
-    """The second of the key: whether it answers ample budgets."""
     caches: dict[int, Prepared] = field(default_factory=dict)
     sizes: dict[scheduling.Proposal | None, int] = field(default_factory=dict)
     """Bytes of what was placed anew."""
@@ -209,20 +207,15 @@ class Prepared:
 
     def _leanest(self, budget: int, epsilon: float | Fraction, tick: Tick | None) -> Curve | None:
         """The leanest choice alone, with the bytes that the core does not know; None if only the frontier can tell."""
-        resolution, extra = scheduling.resolution_of(epsilon), constants_in_sram(self.network)
+        extra = constants_in_sram(self.network)
         if budget < extra:
             return None
-        search, inner = self._search(epsilon), _of_the_core(budget - extra)
-        key = resolution, search.is_ample(inner, tick)
-        if key not in self._kept.leanest:
-            started = time.perf_counter()
-            found = search.leanest(inner, tick)
-            if found is None:
-                return None
-            curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
-            curve = replace(placed_anew(self.network, curve, extra, tick, self._kept.sizes), stop_reason="budget")
-            self._kept.leanest[key] = curve
-        return self._kept.leanest[key]
+        started = time.perf_counter()
+        found = self._search(epsilon).leanest(_of_the_core(budget - extra), tick)
+        if found is None:
+            return None
+        curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
+        return replace(placed_anew(self.network, curve, extra, tick, self._kept.sizes), stop_reason="budget")
 
     def _whole(self, budget: int, epsilon: float | Fraction, tick: Tick | None) -> Curve:
         """The frontier, or the leanest choice alone if only that fits: whatever `fits` promises is there."""

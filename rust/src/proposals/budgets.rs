@@ -65,7 +65,7 @@ impl Budgets {
     /// Where a Part fits no block unstriped, or a program has no place.
     pub fn fits(&self, bytes: u64) -> Result<Option<bool>, SearchError> {
         self.ask(|work, place| {
-            if self.holds_amply(bytes, work, place)? {
+            if self.is_ample(bytes, work, place)? {
                 return Ok(Some(true));
             }
             let whole = interrupt::portion(0, 7, 10, || self.whole(work, place))?;
@@ -91,21 +91,22 @@ impl Budgets {
         })
     }
 
-    /// The leanest Proposal of the search that answers a budget; None where only the frontier can tell. It is one for all
-    /// budgets that are ample, and one for all others.
+    /// The leanest Proposal that is told beside the answer to a budget, of the search that answers it; None where only the
+    /// frontier can tell.
     ///
     /// # Errors
     /// As [`Budgets::fits`].
     pub fn leanest(&self, bytes: u64) -> Result<Option<Frontier>, SearchError> {
         self.ask(|work, place| {
-            let is_ample = self.holds_amply(bytes, work, place)?;
+            let is_ample = self.is_ample(bytes, work, place)?;
             let search = interrupt::portion(0, 7, 10, || self.answering(is_ample, work, place))?;
             if !is_ample && self.is_cheap(search) {
                 return Ok(None);
             }
             let Shared { costs, whole, ample, .. } = work;
             let placements = if is_ample { ample } else { whole };
-            let floor = placements.floor(&self.graph, self.contenders(search, costs)?, costs, place)?;
+            let contenders = self.contenders(search, costs)?;
+            let floor = placements.floor_beside(&self.graph, contenders, bytes, costs, place)?;
             Ok(floor.map(|floor| search.enumerated.frontier_of(vec![floor])))
         })
     }
@@ -117,7 +118,7 @@ impl Budgets {
     /// As [`Budgets::fits`].
     pub fn within(&self, bytes: u64) -> Result<Option<Frontier>, SearchError> {
         self.ask(|work, place| {
-            let is_ample = self.holds_amply(bytes, work, place)?;
+            let is_ample = self.is_ample(bytes, work, place)?;
             let search = interrupt::portion(0, 6, 10, || self.answering(is_ample, work, place))?;
             if !is_ample && self.is_cheap(search) {
                 return Ok(None);
@@ -173,16 +174,9 @@ impl Budgets {
         Ok(answer)
     }
 
-    /// Whether a budget is ample: it holds the network several times as it is.
-    ///
-    /// # Errors
-    /// As [`Budgets::fits`].
-    pub fn is_ample(&self, bytes: u64) -> Result<bool, SearchError> {
-        self.ask(|work, place| self.holds_amply(bytes, work, place))
-    }
-
-    /// The same. Between several pools bytes in use are not one arena's.
-    fn holds_amply(&self, bytes: u64, work: &mut Shared, place: &mut Placer) -> Result<bool, SearchError> {
+    /// Whether a budget is ample: it holds the network several times as it is. Between several pools bytes in use are not
+    /// one arena's.
+    fn is_ample(&self, bytes: u64, work: &mut Shared, place: &mut Placer) -> Result<bool, SearchError> {
         let (times, is_one) = (self.options.within.ample, self.graph.device.memories().spacious().is_empty());
         Ok(is_one && times > 0 && bytes / times >= self.uncascaded(work, place)?.bytes)
     }
@@ -313,7 +307,6 @@ mod tests {
             // The floor that is told is one.
             assert!(frontier.proposals[0].sram_bytes <= found.proposals[0].sram_bytes);
             assert!(100 * found.proposals[0].sram_bytes <= 110 * frontier.proposals[0].sram_bytes);
-            assert!(asked.is_ample(bytes).expect("blocks fit") && !asked.is_ample(bytes - 1).expect("blocks fit"));
             let lean = asked.leanest(bytes).expect("blocks fit").expect("it fits");
             assert!(lean.plans_considered == found.plans_considered && lean.proposals.len() == 1);
             assert!(found.proposals[0].sram_bytes <= lean.proposals[0].sram_bytes);

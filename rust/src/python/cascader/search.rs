@@ -271,13 +271,8 @@ impl BudgetSearch {
         let found = interruptible::run(py, tick.as_ref(), || self.budgets.within(budget_bytes))??;
         found.map(|frontier| frontier_of(py, &self.graph, frontier)).transpose()
     }
-    /// Whether `budget_bytes` hold the network several times as it is, without cascades.
-    #[pyo3(signature = (budget_bytes, tick=None))]
-    fn is_ample(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<bool> {
-        Ok(interruptible::run(py, tick.as_ref(), || self.budgets.is_ample(budget_bytes))??)
-    }
-    /// The leanest Proposal that answers budgets like `budget_bytes`, ample or not, as a frontier; None where only the
-    /// whole one can tell.
+    /// The leanest Proposal that is told beside the answer to `budget_bytes`, as a frontier; None where only the whole one
+    /// can tell.
     #[pyo3(signature = (budget_bytes, tick=None))]
     fn leanest(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<PyFrontier>> {
         let found = interruptible::run(py, tick.as_ref(), || self.budgets.leanest(budget_bytes))??;
