@@ -34,7 +34,7 @@ use crate::proposals::filling::Found;
 use crate::proposals::question::{found, rooms_below, Drift, Ground, Question};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::interleave;
-use crate::schedule::prefetch::{prefetch, sketches, LimitOptions, Sketch};
+use crate::schedule::prefetch::{prefetch, sketches_beside, Sketch};
 use crate::util::hashing::Table;
 use crate::util::interrupt;
 use crate::util::pareto::Point;
@@ -169,10 +169,8 @@ impl Placements {
         let program = interleave(graph, &contender.chosen.plans, question.costs)?;
         let WithinOptions { lower, tries, .. } = question.options.within;
         let moves = question.options.placing.moves;
-        let below = (0..=lower).map(|part| bytes.saturating_sub(bytes / 16 * part));
-        let known = contender.sketches.iter().map(|sketch| sketch.prefetch_bytes);
-        let limits: Vec<u64> = below.chain(known).collect();
-        let mut ways = sketches(&program, &limits, &LimitOptions { halvings: 0, ..question.options.limits.clone() });
+        let limits: Vec<u64> = (0..=lower).map(|part| bytes.saturating_sub(bytes / 16 * part)).collect();
+        let mut ways = sketches_beside(&program, &contender.sketches, &limits);
         ways.retain(|sketch| sketch.peak_bytes <= bytes);
         let Some(fewest) = ways.iter().map(|sketch| sketch.cycles).min() else { return Ok(()) };
         if !question.is_hopeful(fewest) {

@@ -192,6 +192,28 @@ pub fn sketches(program: &Program, extra: &[u64], options: &LimitOptions) -> Vec
     found
 }
 
+/// What is `known` of a program, all of its sketches, and what it takes under other limits `beside` these: as if the limits
+/// had been among them.
+pub fn sketches_beside(program: &Program, known: &[Sketch], beside: &[u64]) -> Vec<Sketch> {
+    let issuer = with_latest_starts(program);
+    let own = known.first().map_or(0, |sketch| sketch.peak_bytes);
+    let is_new = |limit: &&u64| **limit >= own && known.iter().all(|sketch| sketch.prefetch_bytes != **limit);
+    let sketch = |&limit: &u64| {
+        let issue = issuer.issued(limit);
+        Sketch { prefetch_bytes: limit, peak_bytes: issue.peak_bytes.max(own), cycles: issue.cycles }
+    };
+    let mut found: Vec<Sketch> = known.to_vec();
+    found.extend(beside.iter().filter(is_new).filter(|_| !issuer.copies.is_empty()).map(sketch));
+    found.sort_by_key(|sketch| sketch.prefetch_bytes);
+    let mut fewest = u64::MAX;
+    found.retain(|sketch| {
+        let is_faster = sketch.cycles < fewest;
+        fewest = fewest.min(sketch.cycles);
+        is_faster
+    });
+    found
+}
+
 /// Estimated cycles with every copy at its latest start, however many bytes that takes.
 pub fn unlimited_cycles(program: &Program) -> u64 {
     with_latest_starts(program).issued(u64::MAX).cycles
@@ -274,6 +296,22 @@ mod tests {
             .steps
             .iter()
             .filter_map(|step| if let Step::Stripe(stripe) = step { Some(stripe.cost.cycles) } else { None })
+    }
+
+    #[test]
+    fn limits_that_are_asked_for_later_tell_what_they_would_have_told() {
+        for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
+            let program = staged(&graph, staging);
+            let (own, options) = (peak_bytes(&program), LimitOptions::default());
+            for first in [&[][..], &[own + own / 7, 2 * own]] {
+                let known = sketches(&program, first, &options);
+                for later in [vec![own / 2, own, own + 16], vec![own + own / 3, 3 * own, own + own / 7], vec![64 * own]]
+                {
+                    let all = [first, &later[..]].concat();
+                    assert_eq!(sketches_beside(&program, &known, &later), sketches(&program, &all, &options));
+                }
+            }
+        }
     }
 
     #[test]
