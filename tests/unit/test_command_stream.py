@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 from ethoscade.codegen import vela
 from ethoscade.codegen.command_stream import build_operations, generate, surface
-from ethoscade.codegen.operations import CONSTANTS_REGION, TABLES_REGION, Copy, Kernel, Surface, TableSlot
+from ethoscade.codegen.operations import (
+    CONSTANTS_REGION,
+    TABLES_REGION,
+    Copy,
+    Kernel,
+    MemoryRange,
+    Surface,
+    TableSlot,
+)
 from ethoscade.codegen.streams import WEIGHT_ENCODERS, EncodingChoice, Streams
 from ethoscade.codegen.weights import (
     Constants,
@@ -47,6 +55,7 @@ from hypothesis import strategies as st
 from whole_tensor import compile_whole, exact_padding
 
 U55 = ACCELERATORS["ethos-u55-256"]
+DMA_WAIT, KERNEL_WAIT = 17, 18
 
 
 def feature_map(shape: tuple[int, int, int], layout: Layout) -> FeatureMap:
@@ -364,9 +373,8 @@ def test_generation_prints_nothing_and_repeats_itself(capsys: pytest.CaptureFixt
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", ["ethos-u55-64", "ethos-u65-256"])
-def test_streams_are_word_by_word_those_of_velas_own_generator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of whole networks, with copies, tables and registers of 48 bits; its BLOCKDEP is replaced there as well."""
+def own_streams(name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[Any, ...], bytes]]:
+    """What the emitter was asked for and made, of whole networks with copies, tables and registers of 48 bits."""
     asked: list[tuple[Any, ...]] = []
 
     def remembered(*arguments: Any) -> bytes:
@@ -374,14 +382,47 @@ def test_streams_are_word_by_word_those_of_velas_own_generator(name: str, monkey
         return asked[-1][1]
 
     emit = vela.payload
-    monkeypatch.setattr(vela, "payload", remembered)
-    for seed in range(6):
-        compile_network(random_network(seed), accelerator=name, optimise=("size", "performance")[seed % 2])
+    with monkeypatch.context() as patched:
+        patched.setattr(vela, "payload", remembered)
+        for seed in range(6):
+            compile_network(random_network(seed), accelerator=name, optimise=("size", "performance")[seed % 2])
+    assert asked
+    return asked
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-64", "ethos-u65-256"])
+def test_streams_are_but_for_waits_those_of_velas_own_generator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Word by word, waits too, where it is told which table an operation touches; BLOCKDEP is replaced there, too."""
+    streams = own_streams(name, monkeypatch)
     from ethosu.vela import api
+    from ethosu.vela import register_command_stream_generator as generator
+
+    def without_waits(payload: bytes) -> list[tuple[int, ...]]:
+        return [command for command in commands(payload) if command[0] not in (KERNEL_WAIT, DMA_WAIT)]
 
     monkeypatch.setattr(vela, "_generate", lambda: api.npu_generate_register_command_stream)
-    assert asked
-    assert [emit(*arguments) for arguments, _ in asked] == [made for _, made in asked]
+    for arguments, made in streams:
+        assert without_waits(vela.payload(*arguments)) == without_waits(made)
+    theirs = generator.get_op_memory_accesses
+    monkeypatch.setattr(generator, "get_op_memory_accesses", vela._of_own_table(theirs))
+    assert [vela.payload(*arguments) for arguments, _ in streams] == [made for _, made in streams]
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-32", "ethos-u55-256", "ethos-u65-256"])
+@pytest.mark.parametrize(
+    ("dtype", "slot", "last"), [(DType.INT8, 3, 3), (DType.UINT8, 7, 7), (DType.INT32, 4, 7), (DType.INT16, 0, 7)]
+)
+def test_a_kernel_keeps_waiting_only_what_loads_its_own_table(name: str, dtype: DType, slot: int, last: int) -> None:
+    is_wide = dtype is DType.INT16
+    ifm = Surface((4, 4, 16), DType.INT16 if is_wide else DType.INT8, 0, Layout.NHWC, 4, 0, 4, (0, 0, 0, 0), 128, 32, 2)
+    ofm = dataclasses.replace(ifm, dtype=dtype, offsets=(4096, 0, 0, 0), stride_y=256, stride_x=64, stride_c=4)
+    (window, padding, block), clamp = (Window(1, 1), (0, 0, 0, 0), (4, 4, 16)), dtype.limits
+    kernel = Kernel(OperationKind.AVERAGE_POOL, (ifm,), ofm, window, padding, block, clamp, function=TableSlot(slot))
+    for other in range(8):
+        load = Copy(MemoryRange(CONSTANTS_REGION, 0, 256), MemoryRange(TABLES_REGION, other * 256, 256))
+        for order, wait in (([kernel, load], KERNEL_WAIT), ([load, kernel], DMA_WAIT)):
+            found = [code for code, *_ in commands(vela.payload(order, [0], ACCELERATORS[name]))]
+            assert [code for code in found if code in (KERNEL_WAIT, DMA_WAIT)] == [wait] * (slot <= other <= last)
 
 
 def looked_up() -> tuple[tuple[NpuOperation, ...], Constants]:

@@ -2,8 +2,8 @@
 
 Owns every use of `ethosu.vela`; nothing else imports it, so that another emitter can stand beside it. It is imported on
 first use, as that costs half a second. Of Vela the documented API is called; what that prints, what it remembers for
-ever and the BLOCKDEP that is replaced here are kept from happening, so that any number of threads can call any number
-of times.
+ever, the BLOCKDEP that is replaced here and waits for tables that nobody needs are kept from happening, so that any
+number of threads can call any number of times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..lowering.npu import (
     Upscale,
 )
 from ..target import Accelerator
-from .operations import TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
+from .operations import SLOT_BYTES, TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
 from .vela_modules import without_tables
 
 _API_MAJOR = 1
@@ -47,6 +47,7 @@ _KERNEL_COMMANDS = frozenset((2, 3, 5, 6))  # convolution, depthwise, pool, elem
 _OWN_MEMORY = 0x103  # the NPU's SHRAM as the destination of a copy, in all of its cores
 _BANK_BYTES = 1024
 _TABLES_BYTES = 2048  # the last ones
+_TABLE_BYTES = {1: 256, 2: 2048, 4: 1024}  # by the bytes of an element that is looked up
 _DTYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)
 _POOLS = {
     OperationKind.AVERAGE_POOL: "AVERAGE",
@@ -150,11 +151,14 @@ def _quiet(described: type) -> type:
 def _generate() -> Callable[[Sequence[Any], Any], list[int]]:
     """The API's generator of commands, without what is thrown away: Vela's own BLOCKDEP takes it a third of its time.
 
-    Where a release of Vela has no such function, the generator is as it comes.
+    Kernels wait for their own tables alone. Where a release of Vela has no such functions, the generator is as it
+    comes.
     """
     from ethosu.vela import register_command_stream_generator as generator
 
     names = {**vars(generator), "calc_blockdep": lambda *_: 0}
+    if "get_op_memory_accesses" in names:
+        names["get_op_memory_accesses"] = _of_own_table(names["get_op_memory_accesses"])
     for name in ("generate_command_stream", "generate_register_command_stream"):
         function = names.get(name)
         if not isinstance(function, FunctionType):
@@ -165,6 +169,28 @@ def _generate() -> Callable[[Sequence[Any], Any], list[int]]:
         names["CommandStreamEmitter"] = _by_code(emitter)
     made: Callable[[Sequence[Any], Any], list[int]] = names["generate_register_command_stream"]
     return made
+
+
+def _of_own_table(accesses: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """What an operation reads and writes, by Vela's `accesses`, but of all tables the one that it looks up in.
+
+    Vela has it read every slot, so that no other table could be loaded meanwhile.
+    """
+    from ethosu.vela.range_set import AccessDirection, RangeSet
+
+    look_up = _api().NpuActivationOp.TABLE_LOOKUP
+
+    def found(operation: Any, described: Any) -> Any:
+        touched = accesses(operation, described)
+        activation = operation.activation
+        if activation is not None and activation.op_type is look_up:
+            area = described.available_shram_banks(True) * described.shram_bank_size
+            start = area + activation.lookup_table_index * SLOT_BYTES
+            end = start + _TABLE_BYTES[operation.ofm.data_type.size_in_bytes()]
+            touched.accesses[AccessDirection.Read].regions[_OWN_MEMORY] = RangeSet(start, end)
+        return touched
+
+    return found
 
 
 def _by_code(emitter: Any) -> type:

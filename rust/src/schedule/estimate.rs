@@ -144,7 +144,7 @@ impl Estimate {
         self.done.len()
     }
 
-    /// Issue a copy of a table, which is taken to lie where no kernel in flight looks anything up; returns its number.
+    /// Issue a copy of a table into slots where no kernel in flight is taken to look anything up; returns its number.
     pub fn table(&mut self, cycles: u64) -> usize {
         self.copy(cycles, KERNELS_IN_FLIGHT)
     }

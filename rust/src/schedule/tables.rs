@@ -2,9 +2,11 @@
 //! already.
 //!
 //! Owns which table lies where, and since when nobody needs what lay there before: `prefetch` may load it earlier. What is
-//! looked up again last makes way for others. Every NPU run starts with an empty
-//! area, and where the area is not apart from the buffers of kernels, one that looks nothing up leaves none of it.
+//! looked up again last makes way for others, and of what never is, what was looked up in longest ago: a load waits for the
+//! kernels in flight that use its slots. Every NPU run starts with an empty area, and where the area is not apart from the
+//! buffers of kernels, one that looks nothing up leaves none of it.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use crate::cost::table_cycles;
@@ -110,7 +112,9 @@ fn slots(uses: &[Use]) -> Vec<Option<u32>> {
         Use::LooksUp(table) => {
             coming.entry(table.id).or_default().pop_front();
             let next = |id: TableId| coming.get(&id).and_then(|uses| uses.front()).copied();
-            (!held.slots.contains(&Some(table.id))).then(|| held.place(table, next))
+            let placed = (!held.slots.contains(&Some(table.id))).then(|| held.place(table, next));
+            held.look_up(table.id);
+            placed
         }
     };
     uses.iter().map(slot).collect()
@@ -120,18 +124,30 @@ fn slots(uses: &[Use]) -> Vec<Option<u32>> {
 #[derive(Default)]
 struct Held {
     slots: [Option<TableId>; LookUpArea::SLOTS],
+    /// The number of the look-up that used each slot last.
+    used: [usize; LookUpArea::SLOTS],
+    look_ups: usize,
 }
 
 impl Held {
-    /// Put a table where those are that are looked up again last, by `next`, the first such place; returns its first slot.
+    /// One more look-up, in a table that is there.
+    fn look_up(&mut self, table: TableId) {
+        self.look_ups += 1;
+        let slots = self.slots.iter().zip(&mut self.used).filter(|(held, _)| **held == Some(table));
+        slots.for_each(|(_, used)| *used = self.look_ups);
+    }
+
+    /// Put a table where those are that are looked up again last, by `next`, of these where none was for longest, the
+    /// first such place; returns its first slot.
     fn place(&mut self, table: LookUpTable, next: impl Fn(TableId) -> Option<usize>) -> u32 {
         let size = LookUpArea::slots_of(table.bytes);
         let soonest = |first: &usize| {
             let held = self.slots[*first..first + size].iter().flatten();
             held.map(|&id| next(id).unwrap_or(usize::MAX - 1)).min().unwrap_or(usize::MAX)
         };
+        let latest = |first: usize| self.used[first..first + size].iter().max().copied();
         let places = (0..LookUpArea::SLOTS).step_by(size);
-        let first = places.rev().max_by_key(soonest).unwrap_or(0);
+        let first = places.rev().max_by_key(|first| (soonest(first), Reverse(latest(*first)))).unwrap_or(0);
         // A table that loses a part is lost.
         let held = self.slots;
         for lost in held[first..first + size].iter().filter(|lost| lost.is_some()) {
@@ -169,6 +185,18 @@ mod tests {
     fn tables_take_slots_that_begin_at_multiples_of_their_size() {
         let uses = [table(0, 256), table(1, 1024), table(2, 1024), table(0, 256), table(3, 2048), table(1, 1024)];
         assert_eq!(slots(&uses), [Some(0), Some(4), Some(4), None, Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn tables_that_are_looked_up_once_take_all_slots_in_turn() {
+        let once: Vec<Use> = (0..20).map(|id| table(id, 256)).collect();
+        assert_eq!(slots(&once), (0..20).map(|id| Some(id % 8)).collect::<Vec<_>>());
+        // Table 0 is used until the end, so the others leave it where it is.
+        let often: Vec<Use> = (1..15).flat_map(|id| [table(0, 256), table(id, 256)]).chain([table(0, 256)]).collect();
+        let taken: Vec<u32> = slots(&often).into_iter().flatten().collect();
+        assert_eq!(taken, [0, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7]);
+        let large = [table(0, 1024), table(1, 1024), table(2, 256), table(3, 1024), table(4, 1024)];
+        assert_eq!(slots(&large), [Some(0), Some(4), Some(0), Some(4), Some(0)]);
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl<'a, L: Listener> Stream<'a, L> {
         let placed = self.placed;
         let Some(kernel) = placed.graph.kernel(stripe.part) else { return };
         let access = placed.access(kernel, stripe);
-        let slot = kernel.piece(stripe.piece).table().and_then(|table| self.slot_of(table.id));
+        let table = kernel.piece(stripe.piece).table().and_then(|table| Some((self.slot_of(table.id)?, table)));
         let costed = placed.costed(&mut self.memo.kernels, kernel, stripe);
         let blockdep = self.recent.block_dependency(&Reading::of(&costed.operation, stripe.padding), &access);
         let constants = placed.constants(kernel, stripe);
@@ -265,10 +265,10 @@ impl<'a, L: Listener> Stream<'a, L> {
             shram: costed.kernel.shram,
             constants,
             regions: (pools.inputs.map(region), region(pools.output)),
-            slot,
+            slot: table.map(|(slot, _)| slot),
         });
         let step = costed.with_blockdep(blockdep);
-        let touched = placed.touched(stripe, &access);
+        let touched = placed.touched(stripe, &access, table);
         if let Some(index) = self.copies.iter().rposition(|&range| touched.meets(range)) {
             let outstanding = self.copies.len() - 1 - index;
             self.copies.drain(..=index);
@@ -341,14 +341,17 @@ impl PlacedProgram<'_> {
         Surface::new(view, self.address(view.buffer), (pixel_bytes, layout), element, channels)
     }
 
-    /// Bytes of the pools that a stripe reads or writes, and the area of tables: who looks up waits for every table, and
-    /// buffers may lie over them where no banks are kept for tables.
-    fn touched(&self, stripe: &Stripe, access: &Access) -> Touched {
+    /// Bytes of the pools that a stripe reads or writes, and of its table. Where no banks are kept for tables, the buffers
+    /// of a stripe without one may lie over all of them.
+    fn touched(&self, stripe: &Stripe, access: &Access, table: Option<(u32, LookUpTable)>) -> Touched {
         let mut touched = Touched::default();
         for surface in access.inputs.iter().chain([&access.output]) {
             touched.ranges.extend(surface.ranges());
         }
-        if access.looks_up || self.npu.accelerator.reserved_banks == 0 {
+        if let Some((slot, table)) = table {
+            let start = LOOK_UP_AREA + LookUpArea::SLOT_BYTES * u64::from(slot);
+            touched.ranges.push((start, start + table.bytes));
+        } else if self.npu.accelerator.reserved_banks == 0 {
             touched.ranges.push((LOOK_UP_AREA, LOOK_UP_AREA + LOOK_UP_BYTES));
         }
         match (stripe.constants, &access.constant) {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::stream::{commands, Sent};
 use crate::cost::Costs;
 use crate::model::device::Unit;
-use crate::model::graph::Work;
-use crate::model::ids::PartId;
-use crate::model::operation::{Emitted, OperationKind};
+use crate::model::graph::{CascaderGraph, Work};
+use crate::model::ids::{PartId, TableId};
+use crate::model::operation::{Emitted, LookUpTable, OperationKind};
 use crate::model::plan::Staging;
 use crate::npu::registers::Register;
 use crate::npu::timing::system::CONSTANTS_REGION;
@@ -27,10 +27,15 @@ fn chain(plane: [i64; 2], contents: &[[u32; 2]]) -> Vec<Sent> {
         let Work::Npu(kernel) = &mut part.work else { unreachable!("a convolution runs on the NPU") };
         kernel.emitted = Arc::new(Emitted { contents: vec![content, content], ..Emitted::default() });
     }
-    let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+    stream(&graph)
+}
+
+/// The one stream of a network without cascades, its constants in place.
+fn stream(graph: &CascaderGraph) -> Vec<Sent> {
+    let program = interleave(graph, &uncascaded(graph), &mut Costs::default()).expect("blocks fit");
     let Unit::EthosU(npu) = &graph.device.unit else { unreachable!("the sample device is an Ethos-U") };
-    let placement = placer(&graph)(&program, MOVES).expect("it fits");
-    commands(&graph, npu, &program, &placement).pop().expect("one run")
+    let placement = placer(graph)(&program, MOVES).expect("it fits");
+    commands(graph, npu, &program, &placement).pop().expect("one run")
 }
 
 /// What a register holds at each kernel.
@@ -96,6 +101,25 @@ fn a_constant_operand_is_read_where_it_lies_and_as_far_as_a_stripe_needs() {
     // The copy is waited for, by the first stripe alone.
     let waits = stream.iter().filter(|sent| matches!(sent.command.action, Action::DmaWait(_))).count();
     assert_eq!(waits, 1);
+}
+
+/// Waits for kernels and for transfers in a chain of look-ups in 12 tables of so many bytes.
+fn waits_of_look_ups(bytes: u64) -> [Vec<u32>; 2] {
+    let mut net = Network::new([8, 8], 16);
+    let t = (0..12).map(TableId).fold(INPUT, |t, id| net.look_up(t, LookUpTable { id, bytes }));
+    let stream = stream(&net.finish(t));
+    let actions = || stream.iter().map(|sent| &sent.command.action);
+    let kernels = |action: &Action| if let Action::KernelWait(left) = action { Some(*left) } else { None };
+    let transfers = |action: &Action| if let Action::DmaWait(left) = action { Some(*left) } else { None };
+    [actions().filter_map(kernels).collect(), actions().filter_map(transfers).collect()]
+}
+
+#[test]
+fn a_table_is_loaded_beside_kernels_that_look_up_in_others() {
+    assert_eq!(waits_of_look_ups(256), [vec![], vec![0; 12]]);
+    // Of two places every other one is that of a kernel in flight, and the kernel behind it may still run.
+    assert_eq!(waits_of_look_ups(1024), [vec![1; 10], vec![0; 12]]);
+    assert_eq!(waits_of_look_ups(2048), [vec![0; 11], vec![0; 12]]);
 }
 
 #[test]
