@@ -370,7 +370,7 @@ TunedName = Literal[
     "placing.ground_margin", "placing.drift", "filling.rounds", "filling.round_fineness", "restaging.passes",
     "restaging.max_steps", "lean.resolution", "lean.max_points", "within.ample", "within.whole_up_to", "within.visits",
     "within.tries", "within.idle_tries", "within.idle_visits", "within.lower", "within.margin", "within.refills",
-    "within.rooms", "within.believed",
+    "within.rooms", "within.believed", "within.drifts",
 ]  # fmt: skip
 """Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""
 

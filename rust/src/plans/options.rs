@@ -119,6 +119,9 @@ pub struct WithinOptions {
     pub rooms: u64,
     /// Contenders that must be placed before how wrong their estimates were leaves out others.
     pub believed: usize,
+    /// Contenders of which something must be placed with early copies before what that took by their bytes in use leaves out
+    /// placements of others.
+    pub drifts: usize,
 }
 
 /// How finely the least bytes are searched for once more.
@@ -218,13 +221,14 @@ impl Default for Options {
                 whole_up_to: CHEAP_PLANS / 2,
                 visits: 128,
                 tries: 4,
-                idle_tries: 12,
+                idle_tries: 8,
                 idle_visits: 8,
                 lower: 5,
                 margin: 128,
                 refills: 2,
                 rooms: 8,
                 believed: 4,
+                drifts: 6,
             },
             lean: LeanOptions { resolution: 2, max_points: 4 },
         }
@@ -232,7 +236,7 @@ impl Default for Options {
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 37] = [
+pub const TUNED: [(&str, u64); 38] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -270,6 +274,7 @@ pub const TUNED: [(&str, u64); 37] = [
     ("within.refills", 0),
     ("within.rooms", 1),
     ("within.believed", 0),
+    ("within.drifts", 0),
 ];
 
 impl Options {
@@ -320,7 +325,8 @@ impl Options {
             "within.margin" => self.within.margin = value,
             "within.refills" => self.within.refills = value as usize,
             "within.rooms" => self.within.rooms = value,
-            _ => self.within.believed = value as usize,
+            "within.believed" => self.within.believed = value as usize,
+            _ => self.within.drifts = value as usize,
         }
         Ok(())
     }

@@ -49,8 +49,9 @@ pub(super) struct Question<'a, 'p> {
     pub best: Option<Found>,
     /// Cycles and the estimate of them, of copies issued early, where these were the fewest for such an estimate.
     pub most_mended: (u64, u64),
-    /// The least of what was placed with early copies.
-    pub least_drift: Option<Drift>,
+    /// The least of what was placed with early copies, and of how many contenders something was.
+    least_drift: Option<Drift>,
+    drifted: usize,
     /// Contenders of which something was placed.
     pub visited: usize,
     /// Placements with early copies since the answer became better.
@@ -76,6 +77,7 @@ impl<'a, 'p> Question<'a, 'p> {
             best: None,
             most_mended: (1, 1),
             least_drift: None,
+            drifted: 0,
             visited: 0,
             idle: 0,
             filled: Vec::new(),
@@ -94,6 +96,18 @@ impl<'a, 'p> Question<'a, 'p> {
         let margin = u128::from(margin);
         let (cycles, known) = (u128::from(cycles), u128::from(known));
         u128::from(sketched) * cycles * (margin - 1) / margin < u128::from(best.cycles()) * known
+    }
+
+    /// What a contender is expected to take of which nothing was placed with early copies: what others came nearest to. That
+    /// of few may be wrong in its own way.
+    pub fn expected_drift(&self) -> Option<Drift> {
+        self.least_drift.filter(|_| self.drifted >= self.options.within.drifts)
+    }
+
+    /// What a placement with early copies took, the first one of its contender or another.
+    pub fn drifted(&mut self, drift: Drift, is_first: bool) {
+        self.least_drift = Some(self.least_drift.map_or(drift, |least| least.min(drift)));
+        self.drifted += usize::from(is_first);
     }
 
     /// Take what was placed and estimated so for the answer, if it is.
@@ -115,18 +129,34 @@ impl<'a, 'p> Question<'a, 'p> {
     /// Issue the copies of a placed program into holes of so many bytes, if that promises a better answer. Returns the
     /// cycles that are expected, None where there is nothing to be filled.
     pub fn fill(&mut self, ground: &Ground, program: &Program, room_bytes: u64) -> Option<u64> {
-        let Ground { proposal, placement, sketched: before } = ground;
-        if proposal.sram_bytes > room_bytes {
+        if ground.proposal.sram_bytes > room_bytes {
             return None;
         }
-        let filling = Filling::new(program, placement.clone())?;
+        let filling = Filling::new(program, ground.placement.clone())?;
+        Some(self.fill_into(ground, program, &filling, room_bytes))
+    }
+
+    /// The same for several rooms, one after the other.
+    pub fn fill_each(&mut self, ground: &Ground, program: &Program, rooms: impl Iterator<Item = u64>) {
+        let mut rooms = rooms.filter(|&room_bytes| ground.proposal.sram_bytes <= room_bytes).peekable();
+        if rooms.peek().is_none() {
+            return;
+        }
+        let Some(filling) = Filling::new(program, ground.placement.clone()) else { return };
+        for room_bytes in rooms {
+            self.fill_into(ground, program, &filling, room_bytes);
+        }
+    }
+
+    fn fill_into(&mut self, ground: &Ground, program: &Program, filling: &Filling, room_bytes: u64) -> u64 {
+        let Ground { proposal, sketched: before, .. } = ground;
         let filled = filling.fill(room_bytes);
         let sketched = filled.cycles();
         // The estimate is taken to be wrong by the same factor before and after.
         let expected = u128::from(sketched) * u128::from(proposal.cycles) / u128::from(*before).max(1);
         let expected = u64::try_from(expected).unwrap_or(u64::MAX);
         if self.best.as_ref().is_some_and(|best| expected >= best.cycles()) {
-            return Some(expected);
+            return expected;
         }
         let mut program = program.clone();
         let placement = filled.apply(self.graph, &mut program);
@@ -134,7 +164,7 @@ impl<'a, 'p> Question<'a, 'p> {
         let (fill_bytes, sram_bytes) = (room_bytes, placement.bytes());
         let proposal = Proposal { fill_bytes, sram_bytes, cycles, ..proposal.clone() };
         self.offer(found(&proposal, program, &placement), sketched);
-        Some(cycles)
+        cycles
     }
 }
 
@@ -153,6 +183,8 @@ pub(super) fn found(proposal: &Proposal, program: Program, placement: &Placement
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proposals::arena::placer;
+    use crate::testing::networks::chain;
 
     #[test]
     fn drift_is_a_ratio() {
@@ -161,6 +193,20 @@ mod tests {
         assert_eq!([less, more].map(|drift| drift.of(4_096)), [4_300, 4_505]);
         assert_eq!(Drift::new(u64::MAX, u64::MAX).of(u64::MAX), u128::from(u64::MAX));
         assert_eq!(Drift::new(0, 0).of(16), 0);
+    }
+
+    #[test]
+    fn one_bad_placement_leaves_out_no_other_contender() {
+        let graph = chain(1);
+        let (mut options, mut costs) = (Options::default(), Costs::default());
+        options.within.drifts = 2;
+        let mut place = placer(&graph);
+        let mut question = Question::new(&graph, &options, 1_000, &mut costs, &mut place);
+        question.drifted(Drift::new(1_300, 1_000), true);
+        question.drifted(Drift::new(1_250, 1_000), false);
+        assert_eq!(question.expected_drift(), None);
+        question.drifted(Drift::new(1_400, 1_000), true);
+        assert_eq!(question.expected_drift(), Some(Drift::new(1_250, 1_000)));
     }
 
     #[test]
