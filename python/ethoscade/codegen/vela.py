@@ -174,7 +174,7 @@ def _generate() -> Callable[[Sequence[Any], Any], list[int]]:
 def _of_own_table(accesses: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """What an operation reads and writes, by Vela's `accesses`, but of all tables the one that it looks up in.
 
-    Vela has it read every slot, so that no other table could be loaded meanwhile.
+    Its API has it read every slot, so that no other table could be loaded meanwhile; streams of its Regor core do not.
     """
     from ethosu.vela.range_set import AccessDirection, RangeSet
 
