@@ -47,7 +47,7 @@ _KERNEL_COMMANDS = frozenset((2, 3, 5, 6))  # convolution, depthwise, pool, elem
 _OWN_MEMORY = 0x103  # the NPU's SHRAM as the destination of a copy, in all of its cores
 _BANK_BYTES = 1024
 _TABLES_BYTES = 2048  # the last ones
-_TABLE_BYTES = {1: 256, 2: 2048, 4: 1024}  # by the bytes of an element that is looked up
+_LOOKED_UP_BYTES = {1: 256, 2: 2048, 4: 1024}  # of a table, by the bytes of a result
 _DTYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)
 _POOLS = {
     OperationKind.AVERAGE_POOL: "AVERAGE",
@@ -184,10 +184,11 @@ def _of_own_table(accesses: Callable[[Any, Any], Any]) -> Callable[[Any, Any], A
         touched = accesses(operation, described)
         activation = operation.activation
         if activation is not None and activation.op_type is look_up:
-            area = described.available_shram_banks(True) * described.shram_bank_size
+            read = touched.accesses[AccessDirection.Read].regions
+            [(area, _)] = read[_OWN_MEMORY].ranges
             start = area + activation.lookup_table_index * SLOT_BYTES
-            end = start + _TABLE_BYTES[operation.ofm.data_type.size_in_bytes()]
-            touched.accesses[AccessDirection.Read].regions[_OWN_MEMORY] = RangeSet(start, end)
+            end = start + _LOOKED_UP_BYTES[operation.ofm.data_type.size_in_bytes()]
+            read[_OWN_MEMORY] = RangeSet(start, end)
         return touched
 
     return found
