@@ -1,8 +1,10 @@
-"""What planning costs: chains of 50 to 800 operations, and the whole frontier of each shared model.
+"""What planning costs: chains of 50 to 800 operations, joins of 64 to 512 rows, whole frontiers of the shared models.
 
     python benches/chains.py [--lengths 50,100,200,400,800] [--instructions auto|callgrind|perf|none] [--no-models]
 
-A chain repeats one block of a depthwise and a pointwise convolution, so that only its length changes. Seconds are CPU
+A chain repeats one block of a depthwise and a pointwise convolution, so that only its length changes. A join is a
+FULLY_CONNECTED by weights that are an input: the NPU makes it of one operation for each row, and one Part joins these
+rows and reads what the Part ahead of it makes as often. Seconds are CPU
 time of the planner alone, in this process, the least of three runs up to 50 operations. Instructions are counted in a
 child process under callgrind (or `perf stat`), with the search and without it; the difference is the search's. `auto`
 takes whichever is installed, callgrind first, and each row says which; callgrind runs some 50 times slower than the
@@ -30,6 +32,7 @@ from ethoscade.testing import ModelBuilder
 from harness import cpu_seconds, default_target, named_models, network_of
 
 PLANE, CHANNELS = 32, 16
+JOINED_ROWS, JOIN_UNITS = (64, 128, 256, 512), 12
 MODEL_LIMIT_SECONDS = {"mobilenet_v1_1.0_224_embed_uint8": 0.5}
 OTHER_LIMIT_SECONDS = 2.0
 CALLGRIND_MODELS = ("resnet8_int8", "kws_ref_int8", "vww_96_int8")
@@ -51,6 +54,16 @@ def chain(length: int, target: Target) -> _core.CascaderGraph:
         (read,) = spec.inputs
         parts.append(replace(spec, name=f"part{number}", inputs=(replace(read, tensor=number),), outputs=(number + 1,)))
     return _core.CascaderGraph(tensors, parts, target)
+
+
+def join(rows: int, target: Target) -> _core.CascaderGraph:
+    """One Part that joins so many `rows` of products, between convolutions."""
+    builder = ModelBuilder("join")
+    x = builder.input((1, rows, 1, 2 * CHANNELS), name="input")
+    x = builder.conv2d(builder.conv2d(x, 2 * CHANNELS, 1), 2 * CHANNELS, 1)
+    x = builder.weighed_by(x, builder.input((JOIN_UNITS, 2 * CHANNELS), name="weights"))
+    builder.conv2d(builder.conv2d(x, 2 * CHANNELS, 1), 2 * CHANNELS, 1)
+    return prepare(read_tflite(builder.build()), target).problem.core
 
 
 def model_graph(model: str) -> _core.CascaderGraph:
@@ -136,6 +149,20 @@ def print_chains(lengths: list[int], counter: str | None, limit: int) -> None:
         print(line, flush=True)
 
 
+def print_joins(counter: str | None) -> None:
+    """Seconds and instructions by the rows that one Part joins, in all and per row."""
+    target = default_target()
+    print(f"\n{'rows joined':>11}{'CPU s':>9}{'ms each':>9}{'plans':>12}{'points':>8}{'instructions':>16}{'each':>14}")
+    for rows in JOINED_ROWS:
+        graph = join(rows, target)
+        found, seconds = cpu_seconds(lambda graph=graph: _core.search_cascades(graph))
+        line = f"{rows:>11}{seconds:>9.3f}{1000 * seconds / rows:>9.2f}"
+        line += f"{found.plans_considered:>12,}{len(found.proposals):>8}"
+        if spent := counted(f"chains.join({rows}, harness.default_target())", counter, is_small=True):
+            line += f"{spent[0]:>16,}{spent[0] // rows:>14,}  {spent[1]}"
+        print(line, flush=True)
+
+
 def print_models(counter: str | None) -> None:
     """CPU seconds of the whole frontier of each shared model, what they should stay below, and instructions."""
     print(f"\n{'frontier of':<34}{'CPU s':>8}{'limit':>7}{'points':>8}{'prepare s':>11}{'instructions':>16}")
@@ -152,16 +179,17 @@ def print_models(counter: str | None) -> None:
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", default="50,100,200,400,800", help="operations, comma-separated")
     parser.add_argument("--instructions", choices=("auto", *COUNTERS, "none"), default="auto")
     parser.add_argument("--callgrind-up-to", type=int, default=100, metavar="N", help="longest chain under callgrind")
-    parser.add_argument("--no-models", action="store_true", help="only the chains")
+    parser.add_argument("--no-models", action="store_true", help="only chains and joins")
     args = parser.parse_args()
     lengths = [int(length) for length in args.lengths.split(",")]
     counter = choose_counter(args.instructions)
     print_chains(lengths, counter, args.callgrind_up_to)
+    print_joins(counter)
     if not args.no_models:
         print_models(counter)
 

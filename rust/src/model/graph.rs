@@ -23,7 +23,7 @@ pub struct CascaderGraph {
     pub device: Device,
     /// Part that makes each tensor; None for the caller's.
     pub producer: IdVec<TensorId, Option<PartId>>,
-    /// Parts that read each tensor, ascending, one entry per read.
+    /// Parts that read each tensor, ascending, each once: one that joins pieces may read it hundreds of times.
     pub consumers: IdVec<TensorId, Vec<PartId>>,
 }
 
@@ -57,7 +57,9 @@ impl CascaderGraph {
                     return Err(order_error(&tensors[t], part, "read before it is made"));
                 }
                 check_view(&tensors[t], part, input)?;
-                consumers[t].push(id);
+                if consumers[t].last() != Some(&id) {
+                    consumers[t].push(id);
+                }
             }
             for &tensor in &part.outputs {
                 if producer[tensor].is_some() || tensors[tensor].is_input {

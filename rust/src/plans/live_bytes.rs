@@ -20,7 +20,7 @@ use smallvec::{smallvec, SmallVec};
 use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{PartId, TensorId};
 use crate::model::memory::aligned;
-use crate::plans::link::{add, Link};
+use crate::plans::link::{PartReads, TensorReads};
 use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 
@@ -56,12 +56,12 @@ impl Whole {
 /// What the arena holds while Parts `first..=last` run as one group, whatever the group's Plan decides.
 #[derive(Debug)]
 pub struct LiveBytes {
-    /// Per Part, its reads of outputs of the group, each with the producer's offset.
-    inside: Vec<SmallVec<[(usize, Link); 2]>>,
+    /// Per Part, its reads of outputs of the group, numbered by the producer's offset.
+    inside: Vec<PartReads>,
     /// Per Part, the group's reads of its output.
-    readers: Vec<SmallVec<[Link; 2]>>,
+    readers: Vec<SmallVec<[TensorReads; 2]>>,
     /// Tensors made before that nobody wants after the group, with the group's reads of them.
-    dying: Vec<(Whole, SmallVec<[Link; 2]>)>,
+    dying: Vec<(Whole, SmallVec<[TensorReads; 2]>)>,
     /// Per Part, its output if somebody outside the group wants it.
     kept: Vec<Option<Whole>>,
     /// Bytes that stay from the group's first step to its last.
@@ -82,24 +82,26 @@ impl LiveBytes {
     pub fn new(graph: &CascaderGraph, first: PartId, last: PartId, axis: Axis) -> LiveBytes {
         let is_group = graph.kernel(last).is_some();
         let count = last.since(first) + 1;
-        let (mut inside, mut readers) = (vec![SmallVec::new(); count], vec![SmallVec::new(); count]);
+        let (mut inside, mut readers) = (Vec::with_capacity(count), vec![SmallVec::new(); count]);
         let mut ids: Vec<TensorId> = Vec::new();
-        let mut dying: Vec<(Whole, SmallVec<[Link; 2]>)> = Vec::new();
+        let mut dying: Vec<(Whole, SmallVec<[TensorReads; 2]>)> = Vec::new();
         for reader in (0..count).filter(|_| is_group) {
-            for input in &graph.parts[first.after(reader)].inputs {
-                let link = Link::new(graph, reader, input, axis);
-                if let Some(producer) = graph.producer[input.tensor].filter(|&producer| producer >= first) {
-                    add(&mut inside[reader], (producer.since(first), link));
-                    add(&mut readers[producer.since(first)], link);
-                } else if !graph.outlives(input.tensor, last) {
-                    let known = ids.iter().position(|&t| t == input.tensor).unwrap_or_else(|| {
-                        ids.push(input.tensor);
-                        dying.push((Whole::new(graph, input.tensor, axis), SmallVec::new()));
+            let inputs = &graph.parts[first.after(reader)].inputs;
+            let made_by = |tensor| graph.producer[tensor].filter(|&part| part >= first).map(|part| part.since(first));
+            let made = PartReads::new(graph, inputs, axis, made_by);
+            let given = PartReads::new(graph, inputs, axis, |tensor| {
+                let is_dying = made_by(tensor).is_none() && !graph.outlives(tensor, last);
+                is_dying.then(|| {
+                    ids.iter().position(|&id| id == tensor).unwrap_or_else(|| {
+                        ids.push(tensor);
+                        dying.push((Whole::new(graph, tensor, axis), SmallVec::new()));
                         ids.len() - 1
-                    });
-                    add(&mut dying[known].1, link);
-                }
-            }
+                    })
+                })
+            });
+            given.numbers.iter().for_each(|&number| dying[number].1.extend(given.of(number, reader)));
+            made.numbers.iter().for_each(|&number| readers[number].extend(made.of(number, reader)));
+            inside.push(made);
         }
         let wanted_later = |part: PartId| is_group && (part == last || graph.outlives(graph.output(part), last));
         let whole = |part: PartId| wanted_later(part).then(|| Whole::new(graph, graph.output(part), axis));
@@ -233,8 +235,7 @@ impl Walker for GroupRun<'_> {
     }
 
     fn read(&self, part: usize, index: usize, stripe: Span) -> Option<(usize, Span)> {
-        let &(producer, link) = self.occupancy.inside[part].get(index)?;
-        Some((producer, link.needed(stripe)))
+        self.occupancy.inside[part].get(index, stripe)
     }
 
     fn made(&mut self, part: usize, stripe: Span) {
@@ -251,7 +252,7 @@ impl Walker for GroupRun<'_> {
         }
         let now = self.profile.as_ref().map_or(0, |(reach, _)| self.bytes(part, start, reach + 1));
         self.between += after;
-        for &(producer, _) in &occupancy.inside[part] {
+        for &producer in &occupancy.inside[part].numbers {
             let (wanted, made) = (self.first_wanted(producer), self.made[producer]);
             let was_wanted = std::mem::replace(&mut self.wanted[producer], wanted) < made;
             if was_wanted && wanted >= made && occupancy.kept[producer].is_none() {
@@ -329,9 +330,9 @@ impl<'a> GroupRun<'a> {
                 continue;
             }
             let read = Span::new(wanted.start, at);
-            for &(producer, link) in &occupancy.inside[reader] {
+            for (producer, needed) in (0..).map_while(|index| occupancy.inside[reader].get(index, read)) {
                 let (stripe, wanted) = (self.stripes[producer], self.ends[producer]);
-                let whole = (link.needed(read).end - wanted.start + stripe - 1) / stripe * stripe;
+                let whole = (needed.end - wanted.start + stripe - 1) / stripe * stripe;
                 self.made[producer] = self.made[producer].max((wanted.start + whole).min(wanted.end));
             }
         }
@@ -344,8 +345,8 @@ impl<'a> GroupRun<'a> {
 
     /// First row or column of Part `part`'s output that a Part of the group still reads.
     fn first_wanted(&self, part: usize) -> i64 {
-        let rest = |link: &Link| Span::new(self.made[link.reader], self.ends[link.reader].end);
-        let unread = self.occupancy.readers[part].iter().filter_map(|link| link.first_needed(rest(link)));
+        let rest = |reads: &TensorReads| Span::new(self.made[reads.reader], self.ends[reads.reader].end);
+        let unread = self.occupancy.readers[part].iter().filter_map(|reads| reads.first_needed(rest(reads)));
         unread.min().unwrap_or(i64::MAX)
     }
 
@@ -378,12 +379,12 @@ impl<'a> GroupRun<'a> {
     /// `start` to where it is made.
     fn dying_bytes(&self, current: usize, start: i64, from: usize) -> u64 {
         let made = |part: usize| if part == current { start } else { self.made[part] };
-        let rest = |link: &Link| Span::new(made(link.reader), self.ends[link.reader].end);
+        let rest = |reads: &TensorReads| Span::new(made(reads.reader), self.ends[reads.reader].end);
         let mut bytes = 0;
         for (whole, reads) in
             self.occupancy.dying.iter().filter(|(_, reads)| reads.iter().any(|read| read.reader >= from))
         {
-            if let Some(oldest) = reads.iter().filter_map(|link| link.first_needed(rest(link))).min() {
+            if let Some(oldest) = reads.iter().filter_map(|reads| reads.first_needed(rest(reads))).min() {
                 bytes += whole.live_bytes(Span::new(oldest, whole.extent));
             }
         }

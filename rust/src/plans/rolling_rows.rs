@@ -14,9 +14,9 @@
 
 use smallvec::SmallVec;
 
-use crate::model::graph::{CascaderGraph, Input};
+use crate::model::graph::CascaderGraph;
 use crate::model::ids::PartId;
-use crate::plans::link::{add, Link};
+use crate::plans::link::{PartReads, TensorReads};
 use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 use crate::util::hashing::Table;
@@ -58,10 +58,10 @@ pub struct RowCache {
     key: RowCacheKey,
     /// Stripe extents of the first Part that are asked about.
     extents: Box<[i64]>,
-    /// Per Part, its reads of outputs of the Parts that the walk passes, each with the producer's offset.
-    reads: Vec<SmallVec<[(usize, Link); 2]>>,
+    /// Per Part, its reads of outputs of the Parts that the walk passes, numbered by the producer's offset.
+    reads: Vec<PartReads>,
     /// Reads of the first Part's output.
-    readers: SmallVec<[Link; 2]>,
+    readers: SmallVec<[TensorReads; 2]>,
     /// Parts whose outputs are wanted whatever the others read.
     ends: SmallVec<[usize; 2]>,
     /// By stripe extents of the Parts that follow, ascending.
@@ -83,21 +83,15 @@ impl RowCache {
             let part = first.after(part);
             part == last || graph.outlives(graph.output(part), last)
         };
-        let reads = first.through(last).map(|part| {
-            let link = |input: &Input| {
-                let producer = graph.producer[input.tensor].filter(|&producer| producer >= first)?;
-                Some((producer.since(first), Link::new(graph, part.since(first), input, roll)))
-            };
-            let mut reads = SmallVec::new();
-            graph.parts[part].inputs.iter().filter_map(link).for_each(|read| add(&mut reads, read));
-            reads
-        });
-        let reads: Vec<SmallVec<[(usize, Link); 2]>> = reads.collect();
-        let of_first = reads.iter().flatten().filter(|(producer, _)| *producer == 0);
+        let made_by =
+            |tensor| graph.producer[tensor].filter(|&part| part >= first).map(|part: PartId| part.since(first));
+        let parts = &graph.parts;
+        let reads = first.through(last).map(|part| PartReads::new(graph, &parts[part].inputs, roll, made_by));
+        let reads: Vec<PartReads> = reads.collect();
         RowCache {
             key,
             extents: extents.into(),
-            readers: of_first.map(|(_, link)| *link).collect(),
+            readers: reads.iter().enumerate().filter_map(|(reader, reads)| reads.of(0, reader)).collect(),
             ends: (0..count).rev().filter(is_end).collect(),
             reads,
             known: Vec::new(),
@@ -202,8 +196,7 @@ impl Walker for RowWalk<'_> {
     }
 
     fn read(&self, part: usize, index: usize, stripe: Span) -> Option<(usize, Span)> {
-        let &(producer, link) = self.row_cache.reads[part].get(index)?;
-        Some((producer, link.needed(stripe)))
+        self.row_cache.reads[part].get(index, stripe)
     }
 
     fn made(&mut self, part: usize, stripe: Span) {
@@ -219,10 +212,9 @@ impl RowWalk<'_> {
 
     /// The first row of the first Part's output that is still to be read.
     fn oldest(&self) -> i64 {
-        let rest = |link: Link| Span::new(self.made[link.reader], self.row_cache.wanted()[link.reader].end);
-        let unread = self.row_cache.readers.iter().map(|&link| (link, rest(link)));
-        let unread = unread.filter(|(_, rest)| !rest.is_empty());
-        unread.map(|(link, rest)| link.needed(rest).start).min().unwrap_or(i64::MAX)
+        let rest = |reader: usize| Span::new(self.made[reader], self.row_cache.wanted()[reader].end);
+        let unread = self.row_cache.readers.iter().filter_map(|reads| reads.first_needed(rest(reads.reader)));
+        unread.min().unwrap_or(i64::MAX)
     }
 }
 

@@ -140,9 +140,11 @@ pub fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, resh
             t = if kernel == 2 {
                 // Channels, rows and columns in turn.
                 let axis = [2, 0, 1][index % 3];
-                let joined = net.join_along(axis, &[from, t]);
+                // Long joins are walked otherwise than short ones.
+                let turns = if depthwise && plane.iter().all(|&extent| extent <= 12) { 3 } else { 1 };
+                let joined = net.join_along(axis, &[from, t].repeat(turns));
                 if axis < 2 {
-                    plane[axis] *= 2;
+                    plane[axis] *= 2 * turns as i64;
                 }
                 net.window(joined, OperationKind::Convolution, 1, 1, 16)
             } else {
