@@ -23,8 +23,8 @@ use std::sync::Arc;
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::memory::ALIGNMENT;
-use crate::model::plan::Proposal;
-use crate::model::program::Placement;
+use crate::model::plan::{Plan, Proposal};
+use crate::model::program::{Placement, Program};
 use crate::plans::options::WithinOptions;
 use crate::proposals::arena::Placer;
 use crate::proposals::contenders::{Contender, Contenders};
@@ -34,7 +34,7 @@ use crate::proposals::filling::Found;
 use crate::proposals::question::{found, rooms_below, Drift, Ground, Question};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::interleave;
-use crate::schedule::prefetch::{prefetch, sketches_beside, Sketch};
+use crate::schedule::prefetch::{peak_bytes, prefetch, sketches, sketches_beside, Sketch};
 use crate::util::hashing::Table;
 use crate::util::interrupt;
 use crate::util::pareto::Point;
@@ -48,6 +48,9 @@ pub struct Placements {
     /// The least bytes of the first contenders alone.
     first: Option<Found>,
 }
+
+/// A contender that has more bytes in use than the budget, by at most one part in so many of it, may fit in turns.
+const TURNED: u64 = 16;
 
 /// A budget is near the floor if it is larger by one part in so many of it at most.
 const NEAR: u64 = 8;
@@ -146,8 +149,8 @@ impl Placements {
         let (options, bytes) = (&contenders.options, bytes.min(contenders.most_bytes()) / ALIGNMENT * ALIGNMENT);
         let mut waiting: Vec<(u64, usize)> = (0..)
             .zip(&contenders.all)
-            .filter(|(_, contender)| contender.live_bytes() <= bytes)
-            .map(|(number, contender)| (contender.least_cycles(bytes), number))
+            .filter(|(_, contender)| contender.live_bytes() <= bytes + bytes / TURNED)
+            .map(|(number, contender)| (contender.least_cycles(bytes.max(contender.live_bytes())), number))
             .collect();
         waiting.sort_unstable();
         let mut question = Question::new(graph, options, bytes, costs, place);
@@ -166,21 +169,17 @@ impl Placements {
     /// Let a contender improve the answer, if it can.
     fn visit(&mut self, question: &mut Question, number: usize, contender: &Contender) -> Result<(), SearchError> {
         let (graph, bytes) = (question.graph, question.bytes);
-        let program = interleave(graph, &contender.chosen.plans, question.costs)?;
-        let WithinOptions { lower, tries, .. } = question.options.within;
-        let moves = question.options.placing.moves;
-        let limits: Vec<u64> = (0..=lower).map(|part| bytes.saturating_sub(bytes / 16 * part)).collect();
-        let mut ways = sketches_beside(&program, &contender.sketches, &limits);
-        ways.retain(|sketch| sketch.peak_bytes <= bytes);
+        let plans = alternating(graph, &contender.chosen.plans);
+        let (program, ways) = ways(question, contender, &plans)?;
         let Some(fewest) = ways.iter().map(|sketch| sketch.cycles).min() else { return Ok(()) };
         if !question.is_hopeful(fewest) {
             return Ok(());
         }
         question.visited += 1;
         let grounds = self.grounds(question, number, contender)?;
-        let plans = alternating(graph, &contender.chosen.plans);
         // Plans that do not turn have one program for all that follows.
-        let mut turned = (plans == contender.chosen.plans).then(|| program.clone());
+        let is_turned = plans == contender.chosen.plans || contender.live_bytes() > bytes;
+        let mut turned = is_turned.then(|| program.clone());
         for (place, ground) in grounds.iter().enumerate().filter(|(_, ground)| ground.proposal.sram_bytes <= bytes) {
             let program = match &turned {
                 Some(turned) if ground.proposal.plans == plans => turned.clone(),
@@ -202,6 +201,7 @@ impl Placements {
             Some(program) => program,
             None => interleave(graph, &plans, question.costs)?,
         };
+        let (tries, moves) = (question.options.within.tries, question.options.placing.moves);
         // A limit is worth trying if the placement is expected to fit: by the limit tried before, or at first by whichever
         // other contender came nearest to its live bytes, once there are several.
         let (mut tried, mut drift) = (0, question.expected_drift());
@@ -279,6 +279,30 @@ impl Placements {
         self.grounds.insert(number, Arc::clone(&grounds));
         Ok(grounds)
     }
+}
+
+/// The program of a contender, and what it takes within the budget, ascending in limits. Where it has more bytes in use than
+/// that, it is the program of its `turned` Plans: outputs that are made in turns may leave fewer in use at once.
+fn ways(
+    question: &mut Question,
+    contender: &Contender,
+    turned: &[Plan],
+) -> Result<(Program, Vec<Sketch>), SearchError> {
+    let (bytes, lower) = (question.bytes, question.options.within.lower);
+    let limits: Vec<u64> = (0..=lower).map(|part| bytes.saturating_sub(bytes / 16 * part)).collect();
+    let Contender { chosen, sketches: known } = contender;
+    let (program, mut ways) = if contender.live_bytes() <= bytes {
+        let program = interleave(question.graph, &chosen.plans, question.costs)?;
+        let ways = sketches_beside(&program, known, &limits);
+        (program, ways)
+    } else {
+        let program = interleave(question.graph, turned, question.costs)?;
+        let fits = peak_bytes(&program) <= bytes;
+        let ways = if fits { sketches(&program, &limits, &question.options.limits) } else { Vec::new() };
+        (program, ways)
+    };
+    ways.retain(|sketch| sketch.peak_bytes <= bytes);
+    Ok((program, ways))
 }
 
 #[cfg(test)]

@@ -215,3 +215,24 @@ fn a_repeated_question_places_less_and_one_below_the_leanest_nothing() {
     // A budget below the floor needs no more than the floor, which is known.
     assert_eq!(count(16), 0);
 }
+
+#[test]
+fn pieces_that_fit_only_in_turns_are_sketched_in_turns() {
+    let (mut fitting, mut others, mut runner) = (0, 0, TestRunner::deterministic());
+    for _ in 0..24 {
+        let graph = arbitrary_network().new_tree(&mut runner).expect("drawn").current();
+        let Asked { contenders, mut costs, .. } = Asked::of(&graph);
+        for contender in &contenders.all {
+            let turned = alternating(&graph, &contender.chosen.plans);
+            let program = interleave(&graph, &turned, &mut costs).expect("blocks fit");
+            let (in_turns, bytes) = (peak_bytes(&program), contender.live_bytes() - 1);
+            let mut place = placer(&graph);
+            let mut question = Question::new(&graph, &contenders.options, bytes, &mut costs, &mut place);
+            let (sketched, found) = ways(&mut question, contender, &turned).expect("blocks fit");
+            assert!(sketched == program && found.iter().all(|sketch| (in_turns..=bytes).contains(&sketch.peak_bytes)));
+            assert_eq!(found.is_empty(), in_turns > bytes);
+            *(if found.is_empty() { &mut others } else { &mut fitting }) += 1;
+        }
+    }
+    assert!(fitting > 0 && others > 0, "{fitting} {others}");
+}
