@@ -10,7 +10,7 @@
 //!   fits. Last, the copies of what was fastest are issued into less room.
 //! - Invariant: the answer fits, and is never slower than before. A contender is left out if its estimate, mended by how
 //!   much the answer's was wrong, is no better than the answer by one part in `WithinOptions::margin`.
-//! - Cost: `WithinOptions::visits` contenders at most, each placed in two directions, with `WithinOptions::tries`
+//! - Cost: `WithinOptions::visits` contenders at most, and as many that may fit in turns, each placed in two directions, with `WithinOptions::tries`
 //!   placements with early copies of each, until `WithinOptions::idle_tries` in a row are of no use; at the end twice
 //!   `WithinOptions::rooms` fillings of `WithinOptions::refills` of them.
 //!
@@ -154,12 +154,18 @@ impl Placements {
             .collect();
         waiting.sort_unstable();
         let mut question = Question::new(graph, options, bytes, costs, place);
-        for (least, number) in waiting.into_iter().take(options.within.visits) {
+        // Those that may fit in turns promise the most and fit seldom: they take no visit from those that fit.
+        let mut visits = [options.within.visits; 2];
+        for (least, number) in waiting {
             interrupt::ask();
             if !question.is_hopeful(least) {
                 break;
             }
-            self.visit(&mut question, number, &contenders.all[number])?;
+            let left = &mut visits[usize::from(contenders.all[number].live_bytes() > bytes)];
+            if *left > 0 {
+                *left -= 1;
+                self.visit(&mut question, number, &contenders.all[number])?;
+            }
         }
         self.fill_less(&mut question)?;
         let best = question.best;

@@ -236,3 +236,37 @@ fn pieces_that_fit_only_in_turns_are_sketched_in_turns() {
     }
     assert!(fitting > 0 && others > 0, "{fitting} {others}");
 }
+
+#[test]
+fn contenders_that_do_not_fit_in_turns_take_no_visit_from_those_that_fit() {
+    let (mut crowded, mut runner) = (0, TestRunner::deterministic());
+    for _ in 0..24 {
+        let graph = arbitrary_network().new_tree(&mut runner).expect("drawn").current();
+        let mut asked = Asked::of(&graph);
+        asked.contenders.options.within.visits = 1;
+        let sizes: Vec<u64> = asked.whole.iter().map(|proposal| proposal.sram_bytes).collect();
+        for bytes in sizes {
+            asked.placements = Placements::default();
+            if asked.fastest(bytes).is_none() {
+                continue;
+            }
+            let promised = |contender: &Contender| contender.least_cycles(bytes.max(contender.live_bytes()));
+            let (fit, others): (Vec<usize>, Vec<usize>) =
+                (0..asked.contenders.all.len()).partition(|&number| asked.contenders.all[number].live_bytes() <= bytes);
+            let first = |numbers: Vec<usize>| {
+                numbers.into_iter().map(|number| (promised(&asked.contenders.all[number]), number)).min()
+            };
+            let (Some(fits), Some(other)) = (first(fit), first(others)) else { continue };
+            let mut place = placer(&graph);
+            let mut question = Question::new(&graph, &asked.contenders.options, bytes, &mut asked.costs, &mut place);
+            let contender = &asked.contenders.all[other.1];
+            let turned = alternating(&graph, &contender.chosen.plans);
+            let (_, found) = ways(&mut question, contender, &turned).expect("blocks fit");
+            if other < fits && contender.live_bytes() <= bytes + bytes / TURNED && found.is_empty() {
+                crowded += 1;
+                assert!(asked.placements.grounds.contains_key(&fits.1), "{bytes}");
+            }
+        }
+    }
+    assert!(crowded > 0);
+}
