@@ -369,8 +369,8 @@ TunedName = Literal[
     "placing.floor_tries", "placing.rounds", "placing.round_fineness", "placing.coarse_resolution", "placing.margin",
     "placing.ground_margin", "placing.drift", "filling.rounds", "filling.round_fineness", "restaging.passes",
     "restaging.max_steps", "lean.resolution", "lean.max_points", "within.ample", "within.whole_up_to", "within.visits",
-    "within.tries", "within.idle_tries", "within.idle_visits", "within.lower", "within.margin", "within.refills",
-    "within.rooms", "within.believed", "within.drifts",
+    "within.tries", "within.idle_tries", "within.idle_visits", "within.lower", "within.margin", "within.wide_buffers",
+    "within.wide_margin", "within.refills", "within.rooms", "within.believed", "within.drifts",
 ]  # fmt: skip
 """Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import all_files
 import chains
 import frontiers
 import harness
+import losses
 import open_forks
 import zoo
 
@@ -185,6 +187,20 @@ def test_ablation_knows_every_tuned_figure_and_its_default() -> None:
     for wrong in (("margin", 1), ("placing.margin", 0)):
         with pytest.raises(SchedulingError, match=f"option '{wrong[0]}'"):
             ablation.search(network, [wrong])
+
+
+def test_losses_are_asked_at_each_point_between_and_beyond() -> None:
+    """Answered by its frontier a network loses nothing; with one contender placed it loses much."""
+    assert losses.budgets_of([(100, 9), (200, 8), (230, 7)]) == [100, 150, 200, 215, 230, 345]
+    network = network_of(inverted_residuals())
+    lost, _ = losses.losses(network.problem.core, [("within.whole_up_to", 1 << 31)])
+    assert set(lost) == {0.0}
+    tuning = [("within.whole_up_to", 0), ("within.wide_buffers", 0), ("within.visits", 1), ("within.tries", 0)]
+    few, _ = losses.losses(network.problem.core, tuning)
+    enough, _ = losses.losses(network.problem.core, tuning[:1])
+    assert len(few) == len(enough) == len(lost)
+    assert max(few) > 10 and statistics.fmean(few) > statistics.fmean(enough)
+    assert "random network 3" in losses.told("random network 3", [0.0, 1.5], 2.0)
 
 
 def test_what_a_figure_loses_is_a_mean_of_ratios() -> None:

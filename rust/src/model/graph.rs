@@ -196,6 +196,11 @@ impl CascaderGraph {
     pub fn outlives(&self, tensor: TensorId, last: PartId) -> bool {
         self.tensors[tensor].is_output || self.consumers[tensor].last().is_some_and(|&part| part > last)
     }
+
+    /// How many Parts after `first` the one is that makes a tensor; None if it is made before `first` or is an input.
+    pub fn made_since(&self, tensor: TensorId, first: PartId) -> Option<usize> {
+        self.producer[tensor].filter(|&part| part >= first).map(|part| part.since(first))
+    }
 }
 
 #[cfg(test)]

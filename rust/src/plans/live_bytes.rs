@@ -87,10 +87,9 @@ impl LiveBytes {
         let mut dying: Vec<(Whole, SmallVec<[TensorReads; 2]>)> = Vec::new();
         for reader in (0..count).filter(|_| is_group) {
             let inputs = &graph.parts[first.after(reader)].inputs;
-            let made_by = |tensor| graph.producer[tensor].filter(|&part| part >= first).map(|part| part.since(first));
-            let made = PartReads::new(graph, inputs, axis, made_by);
+            let made = PartReads::new(graph, inputs, axis, |tensor| graph.made_since(tensor, first));
             let given = PartReads::new(graph, inputs, axis, |tensor| {
-                let is_dying = made_by(tensor).is_none() && !graph.outlives(tensor, last);
+                let is_dying = graph.made_since(tensor, first).is_none() && !graph.outlives(tensor, last);
                 is_dying.then(|| {
                     ids.iter().position(|&id| id == tensor).unwrap_or_else(|| {
                         ids.push(tensor);

@@ -113,6 +113,11 @@ pub struct WithinOptions {
     /// A contender is placed if its estimate is larger than the answer's by less than one part in so many: a smaller
     /// figure places more. At least 2.
     pub margin: u64,
+    /// Buffers that are placed for a question at first, of all programs together, with `wide_margin` for `margin` and
+    /// whether or not they make it better.
+    pub wide_buffers: usize,
+    /// At least 2.
+    pub wide_margin: u64,
     /// Contenders placed without early copies whose copies are issued once more, into less room than the budget.
     pub refills: usize,
     /// How many sizes of that there are from one power of two to the next. At least 1.
@@ -225,7 +230,9 @@ impl Default for Options {
                 idle_visits: 8,
                 lower: 5,
                 margin: 128,
-                refills: 2,
+                wide_buffers: 2_000,
+                wide_margin: 16,
+                refills: 3,
                 rooms: 8,
                 believed: 4,
                 drifts: 6,
@@ -236,7 +243,7 @@ impl Default for Options {
 }
 
 /// Figures of the search that were chosen by measuring, by name, each of at least so much; see `Options::tune`.
-pub const TUNED: [(&str, u64); 38] = [
+pub const TUNED: [(&str, u64); 40] = [
     ("max_points", 1),
     ("max_fork", 1),
     ("max_steps", 1),
@@ -271,6 +278,8 @@ pub const TUNED: [(&str, u64); 38] = [
     ("within.idle_visits", 1),
     ("within.lower", 0),
     ("within.margin", 2),
+    ("within.wide_buffers", 0),
+    ("within.wide_margin", 2),
     ("within.refills", 0),
     ("within.rooms", 1),
     ("within.believed", 0),
@@ -323,6 +332,8 @@ impl Options {
             "within.idle_visits" => self.within.idle_visits = value as usize,
             "within.lower" => self.within.lower = value,
             "within.margin" => self.within.margin = value,
+            "within.wide_buffers" => self.within.wide_buffers = value as usize,
+            "within.wide_margin" => self.within.wide_margin = value,
             "within.refills" => self.within.refills = value as usize,
             "within.rooms" => self.within.rooms = value,
             "within.believed" => self.within.believed = value as usize,

@@ -83,11 +83,9 @@ impl RowCache {
             let part = first.after(part);
             part == last || graph.outlives(graph.output(part), last)
         };
-        let made_by =
-            |tensor| graph.producer[tensor].filter(|&part| part >= first).map(|part: PartId| part.since(first));
-        let parts = &graph.parts;
-        let reads = first.through(last).map(|part| PartReads::new(graph, &parts[part].inputs, roll, made_by));
-        let reads: Vec<PartReads> = reads.collect();
+        let made_by = |tensor| graph.made_since(tensor, first);
+        let reads = |part| PartReads::new(graph, &graph.parts[part].inputs, roll, made_by);
+        let reads: Vec<PartReads> = first.through(last).map(reads).collect();
         RowCache {
             key,
             extents: extents.into(),

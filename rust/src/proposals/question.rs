@@ -11,7 +11,7 @@ use crate::model::memory::ALIGNMENT;
 use crate::model::plan::Proposal;
 use crate::model::program::{Arrangement, Placement, Program};
 use crate::plans::options::{Options, WithinOptions};
-use crate::proposals::arena::Placer;
+use crate::proposals::arena::{ArenaError, Placer};
 use crate::proposals::filling::Found;
 use crate::schedule::prefetch::Filling;
 use crate::util::pareto::Point;
@@ -45,7 +45,7 @@ pub(super) struct Question<'a, 'p> {
     pub options: &'a Options,
     pub bytes: u64,
     pub costs: &'a mut Costs,
-    pub place: &'a mut Placer<'p>,
+    placer: &'a mut Placer<'p>,
     pub best: Option<Found>,
     /// Cycles and the estimate of them, of copies issued early, where these were the fewest for such an estimate.
     pub most_mended: (u64, u64),
@@ -55,7 +55,9 @@ pub(super) struct Question<'a, 'p> {
     /// Contenders of which something was placed.
     pub visited: usize,
     /// Placements with early copies since the answer became better.
-    pub idle: usize,
+    idle: usize,
+    /// Buffers of all programs that were placed for this question, or are known from earlier ones.
+    placed: usize,
     /// Grounds of which holes were filled: cycles that were expected of that, the contender, and which of its grounds.
     pub filled: Vec<(u64, usize, usize)>,
 }
@@ -66,20 +68,21 @@ impl<'a, 'p> Question<'a, 'p> {
         options: &'a Options,
         bytes: u64,
         costs: &'a mut Costs,
-        place: &'a mut Placer<'p>,
+        placer: &'a mut Placer<'p>,
     ) -> Question<'a, 'p> {
         Question {
             graph,
             options,
             bytes,
             costs,
-            place,
+            placer,
             best: None,
             most_mended: (1, 1),
             least_drift: None,
             drifted: 0,
             visited: 0,
             idle: 0,
+            placed: 0,
             filled: Vec::new(),
         }
     }
@@ -88,7 +91,8 @@ impl<'a, 'p> Question<'a, 'p> {
     /// is believed when several contenders have said so: that of one may be wrong in its own way.
     pub fn is_hopeful(&self, sketched: u64) -> bool {
         let Some(best) = &self.best else { return true };
-        let WithinOptions { margin, believed, .. } = self.options.within;
+        let WithinOptions { margin, wide_margin, believed, .. } = self.options.within;
+        let margin = if self.is_wide() { wide_margin } else { margin };
         let (mut cycles, known) = self.most_mended;
         if self.visited < believed {
             cycles = cycles.min(known);
@@ -96,6 +100,39 @@ impl<'a, 'p> Question<'a, 'p> {
         let margin = u128::from(margin);
         let (cycles, known) = (u128::from(cycles), u128::from(known));
         u128::from(sketched) * cycles * (margin - 1) / margin < u128::from(best.cycles()) * known
+    }
+
+    /// Whether so little was placed yet that what promises less is worth a try, too.
+    fn is_wide(&self) -> bool {
+        self.placed < self.options.within.wide_buffers
+    }
+
+    /// Whether placements with early copies have been of no use for so long that no more are made.
+    pub fn is_idle(&self) -> bool {
+        !self.is_wide() && self.idle >= self.options.within.idle_tries
+    }
+
+    /// Place a program.
+    ///
+    /// # Errors
+    /// Those of the memory planner.
+    pub fn place(&mut self, program: &Program) -> Result<Placement, ArenaError> {
+        self.placed += program.buffers.len();
+        (self.placer)(program, self.options.placing.moves)
+    }
+
+    /// Place a program with early copies.
+    ///
+    /// # Errors
+    /// Those of the memory planner.
+    pub fn place_early(&mut self, program: &Program) -> Result<Placement, ArenaError> {
+        self.idle += 1;
+        self.place(program)
+    }
+
+    /// Count what an earlier question has placed as if it were placed now: answers do not depend on earlier questions.
+    pub fn recall(&mut self, grounds: &[Ground]) {
+        self.placed += grounds.iter().map(|ground| ground.placement.offsets.len()).sum::<usize>();
     }
 
     /// What a contender is expected to take of which nothing was placed with early copies: what others came nearest to. That
@@ -184,7 +221,8 @@ pub(super) fn found(proposal: &Proposal, program: Program, placement: &Placement
 mod tests {
     use super::*;
     use crate::proposals::arena::placer;
-    use crate::testing::networks::chain;
+    use crate::proposals::search;
+    use crate::testing::networks::{chain, realised};
 
     #[test]
     fn drift_is_a_ratio() {
@@ -207,6 +245,33 @@ mod tests {
         assert_eq!(question.expected_drift(), None);
         question.drifted(Drift::new(1_400, 1_000), true);
         assert_eq!(question.expected_drift(), Some(Drift::new(1_250, 1_000)));
+    }
+
+    #[test]
+    fn a_question_is_wide_until_so_many_buffers_are_placed_known_or_not() {
+        let graph = chain(2);
+        let (mut options, mut costs) = (Options::default(), Costs::default());
+        let found = search(&graph, &options).expect("blocks fit");
+        let (program, placement) = realised(&graph, &found.proposals[0]);
+        options.within = WithinOptions {
+            margin: 128,
+            wide_margin: 4,
+            wide_buffers: 3 * program.buffers.len(),
+            idle_tries: 1,
+            believed: 0,
+            ..options.within
+        };
+        let mut place = placer(&graph);
+        let mut question = Question::new(&graph, &options, u64::MAX, &mut costs, &mut place);
+        let proposal = Proposal { cycles: 1_000, ..found.proposals[0].clone() };
+        question.offer(super::found(&proposal, program.clone(), &placement), 1_000);
+        let ground = Ground { proposal, placement, sketched: 1_000 };
+        for _ in 0..2 {
+            question.place_early(&program).expect("it was placed before");
+            assert!(question.is_hopeful(1_200) && !question.is_hopeful(1_400) && !question.is_idle());
+        }
+        question.recall(&[ground]);
+        assert!(question.is_hopeful(1_005) && !question.is_hopeful(1_200) && question.is_idle());
     }
 
     #[test]

@@ -10,9 +10,10 @@
 //!   fits. Last, the copies of what was fastest are issued into less room.
 //! - Invariant: the answer fits, and is never slower than before. A contender is left out if its estimate, mended by how
 //!   much the answer's was wrong, is no better than the answer by one part in `WithinOptions::margin`.
-//! - Cost: `WithinOptions::visits` contenders at most, and as many that may fit in turns, each placed in two directions, with `WithinOptions::tries`
-//!   placements with early copies of each, until `WithinOptions::idle_tries` in a row are of no use; at the end twice
-//!   `WithinOptions::rooms` fillings of `WithinOptions::refills` of them.
+//! - Cost: `WithinOptions::visits` contenders at most, and as many that may fit in turns, each placed in two directions,
+//!   with `WithinOptions::tries` placements with early copies of each, until `WithinOptions::idle_tries` in a row are of no
+//!   use; at the end twice `WithinOptions::rooms` fillings of `WithinOptions::refills` of them. The first
+//!   `WithinOptions::wide_buffers` buffers are placed by a wider margin, and however idle: small programs cost little.
 //!
 //! The answer does not depend on what was asked before: what is kept are results of functions.
 //! Owns which contenders are placed for a question. A budget below what is found here to fit is for the whole frontier
@@ -200,7 +201,7 @@ impl Placements {
             }
             question.offer(found(&ground.proposal, program, &ground.placement), ground.sketched);
         }
-        if question.idle >= question.options.within.idle_tries || !question.is_hopeful(fewest) {
+        if question.is_idle() || !question.is_hopeful(fewest) {
             return Ok(());
         }
         let program = match turned {
@@ -221,10 +222,9 @@ impl Placements {
             }
             interrupt::ask();
             tried += 1;
-            question.idle += 1;
             let mut early = program.clone();
             prefetch(graph, &mut early, prefetch_bytes);
-            let placement = (question.place)(&early, moves)?;
+            let placement = question.place_early(&early)?;
             let taken = Drift::new(placement.bytes(), live);
             question.drifted(taken, tried == 1);
             drift = Some(taken);
@@ -265,6 +265,7 @@ impl Placements {
         contender: &Contender,
     ) -> Result<Arc<Vec<Ground>>, SearchError> {
         if let Some(known) = self.grounds.get(&number) {
+            question.recall(known);
             return Ok(Arc::clone(known));
         }
         let (live, moves) = (contender.live_bytes(), question.options.placing.moves);
@@ -272,7 +273,7 @@ impl Placements {
         for plans in orders(question.graph, &contender.chosen.plans, 0) {
             interrupt::ask();
             let program = interleave(question.graph, &plans, question.costs)?;
-            let placement = (question.place)(&program, moves)?;
+            let placement = question.place(&program)?;
             let (cycles, sram_bytes) =
                 (question.costs.program(question.graph, &program, &placement), placement.bytes());
             let proposal = Proposal { plans, prefetch_bytes: 0, fill_bytes: 0, moves, sram_bytes, cycles };

@@ -59,8 +59,7 @@ impl<'a> StripeOrder<'a> {
     pub fn new(graph: &'a CascaderGraph, plan: &'a Plan, wanted: Vec<Span>) -> StripeOrder<'a> {
         let inside = |offset: usize| {
             let inputs = graph.parts[plan.part(offset)].inputs.iter();
-            let producer = |input: &Input| graph.producer[input.tensor].filter(|&producer| producer >= plan.first);
-            inputs.filter_map(|input| producer(input).map(|producer| (plan.offset(producer), input))).collect()
+            inputs.filter_map(|input| Some((graph.made_since(input.tensor, plan.first)?, input))).collect()
         };
         let mut order = StripeOrder {
             graph,
