@@ -4,11 +4,11 @@
 
 A chain repeats one block of a depthwise and a pointwise convolution, so that only its length changes. A join is a
 FULLY_CONNECTED by weights that are an input: the NPU makes it of one operation for each row, and one Part joins these
-rows and reads what the Part ahead of it makes as often. Seconds are CPU
-time of the planner alone, in this process, the least of three runs up to 50 operations. Instructions are counted in a
-child process under callgrind (or `perf stat`), with the search and without it; the difference is the search's. `auto`
-takes whichever is installed, callgrind first, and each row says which; callgrind runs some 50 times slower than the
-planner, hence only up to `--callgrind-up-to` operations and on the smallest models, and `perf` beyond that.
+rows and reads what the Part ahead of it makes as often. Seconds are CPU time of the planner alone, in this process,
+the least of three runs up to 50 operations. Instructions are counted in a child process under callgrind (or `perf
+stat`), with the search and without it; the difference is the search's. `auto` takes whichever is installed, callgrind
+first, and each row says which; callgrind runs some 50 times slower than the planner, hence only up to
+`--callgrind-up-to` operations and on the smallest models, and `perf` beyond that.
 """
 
 from __future__ import annotations
