@@ -113,10 +113,10 @@ pub struct WithinOptions {
     /// A contender is placed if its estimate is larger than the answer's by less than one part in so many: a smaller
     /// figure places more. At least 2.
     pub margin: u64,
-    /// Buffers that are placed for a question at first, of all programs together, with `wide_margin` for `margin` and
-    /// whether or not they make it better.
+    /// Until the programs placed for a question have so many buffers together, `wide_margin` stands for `margin` and
+    /// `idle_tries` ends nothing.
     pub wide_buffers: usize,
-    /// At least 2.
+    /// A contender is placed meanwhile by this instead of `margin`. At least 2.
     pub wide_margin: u64,
     /// Contenders placed without early copies whose copies are issued once more, into less room than the budget.
     pub refills: usize,

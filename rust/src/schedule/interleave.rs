@@ -414,8 +414,8 @@ impl Builder<'_> {
         let Some(buffer) = buffers[offset] else { return Ok(()) };
         let mut inputs = SmallVec::new();
         for input in graph.reads(part, piece) {
-            let producer = graph.producer[input.tensor].filter(|&p| p >= plan.first);
-            let made_here = producer.map(|p| plan.offset(p)).and_then(|inner| Some((buffers[inner]?, boxes[inner])));
+            let inner = graph.made_since(input.tensor, plan.first);
+            let made_here = inner.and_then(|inner| Some((buffers[inner]?, boxes[inner])));
             let (buffer, origin) = match made_here {
                 Some((buffer, wanted)) => (buffer, self.origin(roll, buffer, wanted)),
                 None => (self.near[input.tensor].unwrap_or_else(|| self.whole(input.tensor)), [0, 0]),
