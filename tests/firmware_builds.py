@@ -22,7 +22,6 @@ from ethoscade.codegen.artifact import Artifact
 from ethoscade.codegen.c.module import Module, make
 from ethoscade.codegen.c.options import COptions
 from ethoscade.run import simulator
-from ethoscade.target import ACCELERATORS
 
 FIRMWARE = Path(__file__).with_name("firmware")
 STRICT = (
@@ -33,21 +32,42 @@ SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 GUARD_BYTES = 256
 
 
+# What ID and CONFIG read after a reset: `id_r` and `config_r` of the core driver's src/ethosu55_interface.h and
+# src/ethosu65_interface.h, the same in all releases from 22.02 to 1.0. A device's own CONFIG has its MACs besides, in
+# the field `macs_per_cc` as a power of two; the test of Vela's words holds these to what another compiler expects.
+_ID = {"u55": 269500929, "u65": 268853249}
+_CONFIG = {"u55": 0, "u65": 268435456}
+
+
+def device_words(accelerator: str) -> tuple[int, int]:
+    """ID and CONFIG of a device by its name, such as `ethos-u55-128`. No table of the compiler is asked."""
+    _, product, macs = accelerator.split("-")
+    return _ID[product], _CONFIG[product] | int(macs).bit_length() - 1
+
+
 @dataclass(frozen=True)
 class Driver:
-    """A variant of the stand-in: its version, whether it is for several NPUs, and the device behind it."""
+    """A variant of the stand-in: its release, whether it is for several NPUs, and the device behind it."""
 
-    version: int = 100
+    release: str = "1.0"
     is_multi: bool = False
     accelerator: str = "ethos-u55-256"
     fast_memory: int = 0
     is_there: bool = True
+    fault: int = 0
+    """What befalls a run: 0 nothing, 1 an error of the NPU, 2 a time-out."""
+
+    @property
+    def number(self) -> int:
+        """The release as the stand-in's header counts: 24.11 is 2411, 1.99 is 19900."""
+        year, month = map(int, self.release.split("."))
+        return year * 100 + month if year > 20 else year * 10000 + month * 100
 
     @property
     def flags(self) -> list[str]:
         """What the compiler is told of it."""
         multi = ["-DSTANDIN_MULTI"] if self.is_multi else []
-        return [f"-DSTANDIN_VERSION={self.version}", *multi, "-DETHOSCADE_ETHOSU_DRIVER_H=<ethosu_driver.h>"]
+        return [f"-DSTANDIN_RELEASE={self.number}", *multi, "-DETHOSCADE_ETHOSU_DRIVER_H=<ethosu_driver.h>"]
 
 
 @dataclass(frozen=True)
@@ -60,8 +80,16 @@ class Found:
     """Whether the neighbours of arena and fast memory are what they were."""
     complaint: str
     user_arg: int
-    flushed: list[int]
+    told: list[int]
     """How often the driver was told a size for each region."""
+    flushed: list[int]
+    """How often its hooks cleaned lines of each region, and"""
+    invalidated: list[int]
+    """how often they dropped some."""
+    driver_result: int
+    """What the driver returned last, as `devices` keeps it, or the job of a run that does not wait."""
+    token: int
+    """What `user_arg` points to, which a hook may write."""
     polls: int
     """How often a run that does not wait said that it goes on."""
     calls: list[int]
@@ -81,6 +109,8 @@ _PROBE = """
 /* Hooks around the calls, by ETHOSCADE_CONFIG_H. */
 int32_t probe_calls[4096];
 int32_t probe_call_count;
+int32_t probe_driver_result;
+int probe_token;
 
 static struct {{ uint8_t before[GUARD]; uint8_t arena[{macro}_WORKSPACE_SIZE]; uint8_t after[GUARD]; }} guarded
     __attribute__((aligned(GUARD), used)) = {{{{1}}, {{0}}, {{0}}}};
@@ -171,7 +201,8 @@ def _probe(module: Module, is_async: bool) -> str:
             block = f"  {{ struct {prefix}_{what} map = {prefix}_map_{what}({memory}); {' '.join(copies)} }}"
             (before if what == "inputs" else after).append(block)
     if module.has_npu:
-        before.append("  { static int token; devices.ethos_u = NULL; devices.user_arg = &token; (void)token; }")
+        before.append("  devices.ethos_u = NULL; devices.user_arg = &probe_token; devices.driver_result = 0;")
+        after.append(f"  probe_driver_result = {'job' if is_async else 'devices'}.driver_result;")
         before.insert(1, f"  struct {prefix}_devices devices;")
         arguments.append("&devices")
     run = f"{prefix}_run({', '.join(arguments)})"
@@ -210,7 +241,9 @@ class Firmware:
         compiler: str = "cc",
         flags: Sequence[str] = (),
         is_async: bool = False,
+        more: str = "",
     ) -> None:
+        """`more` is a C file of the firmware's own."""
         self._artifact, self._folder, self._driver, self._compiler = artifact, folder, driver, compiler
         self._module = make(artifact, options)
         self._sanitized = any("address" in flag for flag in flags)
@@ -218,7 +251,9 @@ class Firmware:
         (folder / "probe.c").write_text(_probe(self._module, is_async))
         (folder / "probe_config.h").write_text(_HOOKS)
         own = [str(path) for path in files.values() if path.suffix in (".c", ".S")]
-        more = [str(FIRMWARE / "driver_standin.c")] if self._module.has_npu else []
+        (folder / "more.c").write_text(f"{more}\ntypedef int more_than_nothing;\n")
+        others = [str(folder / name) for name in ("probe.c", "more.c")]
+        others += [str(FIRMWARE / "driver_standin.c")] if self._module.has_npu else []
         defines = ['-DETHOSCADE_CONFIG_H="probe_config.h"', f"-I{folder}", f"-I{FIRMWARE}", *driver.flags]
         if not self._module.has_pools:
             defines.append(f"-D{self._module.macro}_ARENA=my_arena")
@@ -228,7 +263,7 @@ class Firmware:
         command = [compiler, "-O1", "-fPIC", "-shared", *flags, *defines]
         # The probe is a test's and need not be as strict as what is emitted.
         strict = [compile_(command, [unit], STRICT, folder) for unit in own]
-        loose = [compile_(command, [unit], ("-std=c99",), folder) for unit in [str(folder / "probe.c"), *more]]
+        loose = [compile_(command, [unit], ("-std=c99",), folder) for unit in others]
         link = [*command, *strict, *loose, "-o", str(folder / "firmware.so")]
         done = subprocess.run(link, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -243,16 +278,16 @@ class Firmware:
     ) -> Found:
         """Run on each of `steps`, in one process. `shift` and `shortage` spoil what pools say of their memories."""
         graph, module = self._artifact.graph, self._module
-        chip = ACCELERATORS[self._driver.accelerator]
         job = {
             "library": str(self._folder / "firmware.so"),
             "simulator": str(simulator.driver_interface()[1]) if module.has_npu else "",
             "inputs": [[step[graph.tensors[t].name].tobytes().hex() for t in module.inputs] for step in steps],
             "outputs": [graph.tensors[t].size_bytes for t in module.outputs],
             "weights": module.weights.hex() if module.weights_as == "pool" else "",
-            "device": [int(chip.product == "u65"), chip.macs.bit_length() - 1],
+            "device": device_words(self._driver.accelerator),
             "fast_memory": self._driver.fast_memory,
             "is_there": self._driver.is_there,
+            "fault": self._driver.fault,
             "shift": shift,
             "shortage": shortage,
             "calls": len(self._artifact.calls),

@@ -25,12 +25,12 @@ def main() -> None:
     if job["simulator"]:
         npu = ctypes.CDLL(job["simulator"])
         npu.ethosu_reserve_driver.restype = ctypes.c_void_p
-        device = ctypes.c_void_p(npu.ethosu_reserve_driver())
+        simulated = ctypes.c_void_p(npu.ethosu_reserve_driver())
         npu.ethoscade_sim_last_error.restype = ctypes.c_char_p
 
         def execute(payload: int, size: int, bases: int, sizes: int, count: int) -> int:
             arguments = [ctypes.c_void_p(payload), size, ctypes.c_void_p(bases), ctypes.c_void_p(sizes), count]
-            status = npu.ethosu_invoke_v3(device, *arguments, None)
+            status = npu.ethosu_invoke_v3(simulated, *arguments, None)
             if status:
                 print(npu.ethoscade_sim_last_error().decode(), file=sys.stderr)
             return int(status)
@@ -38,9 +38,8 @@ def main() -> None:
         keep.append(EXECUTE(execute))
         library.standin_user_arg.restype = ctypes.c_size_t
         library.standin_complaint.restype = ctypes.c_char_p
-        library.standin_set_up(
-            keep[0], *job["device"], ctypes.c_size_t(job["fast_memory"]), ctypes.c_int32(job["is_there"])
-        )
+        device = map(ctypes.c_uint32, job["device"])
+        library.standin_set_up(keep[0], *device, ctypes.c_size_t(job["fast_memory"]), job["is_there"], job["fault"])
     weights, at = aligned(bytes.fromhex(job["weights"]))
     library.probe_status.restype = library.probe_call.restype = ctypes.c_char_p
     library.probe_poison()
@@ -64,10 +63,15 @@ def main() -> None:
         "intact": bool(library.probe_intact()),
         "complaint": library.standin_complaint().decode() if has_npu else "",
         "user_arg": library.standin_user_arg() if has_npu else 0,
-        "flushed": [library.standin_flushed(region) for region in range(3)] if has_npu else [],
+        **{
+            what: [getattr(library, f"standin_{what}")(region) for region in range(3)] if has_npu else []
+            for what in ("told", "flushed", "invalidated")
+        },
+        "driver_result": ctypes.c_int32.in_dll(library, "probe_driver_result").value,
+        "token": ctypes.c_int.in_dll(library, "probe_token").value,
         "polls": polls.value,
         "calls": list(noticed[:count]),
-        "names": [library.probe_status(n).decode() for n in (1, 0, -1, -2, -3, -4, -5, -6, -7, -8)]
+        "names": [library.probe_status(n).decode() for n in (1, *range(0, -10, -1))]
         + [library.probe_call(n).decode() for n in range(job["calls"] + 1)],
         "is_reserved": bool(library.standin_is_reserved()) if has_npu else False,
     }

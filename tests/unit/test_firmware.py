@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -26,8 +27,13 @@ from ethoscade.codegen.layout import whole_lines
 from ethoscade.judge.verification import random_inputs
 from ethoscade.run import simulator
 from ethoscade.run.execution import run_artifact_steps
+from ethoscade.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder, inverted_residuals, tiny_conv
-from firmware_builds import SANITIZED, STRICT, Driver, Firmware
+from ethosu.vela import driver_actions
+from ethosu.vela.architecture_features import Accelerator as VelaAccelerator
+from ethosu.vela.architecture_features import create_default_arch
+from ethosu.vela.ethos_u55_regs import ethos_u55_regs
+from firmware_builds import SANITIZED, STRICT, Driver, Firmware, device_words
 from test_variables import inputs_of, network
 
 Steps = Sequence[Mapping[str, npt.NDArray[Any]]]
@@ -41,12 +47,18 @@ CHOICES = {
     "pools_io": COptions(workspace="pools", workspace_io=True, weights="array"),
     "pool_weights": COptions(workspace="pools", weights="pool"),
 }
+# Releases of the driver between which something changed that emitted C or firmware sees.
 DRIVERS = {
-    "0.16": Driver(16),
-    "1.0": Driver(100, fast_memory=16),
-    "1.99": Driver(199),
-    "1.99_multi": Driver(199, is_multi=True),
+    "22.02": Driver("22.02"),
+    "22.05": Driver("22.05"),
+    "23.02": Driver("23.02"),
+    "24.02": Driver("24.02"),
+    "24.11": Driver("24.11"),
+    "1.0": Driver("1.0", fast_memory=16),
+    "1.99": Driver("1.99"),
+    "1.99_multi": Driver("1.99", is_multi=True),
 }
+DOES_NOT_WAIT = [name for name in DRIVERS if name != "22.02"]
 
 
 def softmax_model() -> bytes:
@@ -130,10 +142,10 @@ def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> No
     assert found.calls == [seen for _ in found.statuses for n in numbers for seen in (n, -1 - n)]
     if name != "cpu_only":
         assert found.user_arg and not found.is_reserved
-        assert bool(found.flushed[2]) == (name == "fast"), "others use no region 2"
+        assert bool(found.told[2]) == (name == "fast"), "others use no region 2"
 
 
-@pytest.mark.parametrize("driver", [name for name in DRIVERS if name != "0.16"])
+@pytest.mark.parametrize("driver", DOES_NOT_WAIT)
 @pytest.mark.parametrize("choice", ["internal_io", "pool_weights"])
 def test_runs_that_do_not_wait(tmp_path: Path, choice: str, driver: str) -> None:
     firmware = Firmware(
@@ -178,7 +190,7 @@ def test_a_line_that_the_sources_do_not_know_of_is_noticed(tmp_path: Path) -> No
     flags = ["-DSTANDIN_LINE_BYTES=128"]
     firmware = Firmware(artifact_of("conv"), tmp_path, COptions(), driver=DRIVERS["1.0"], flags=flags)
     found = firmware.run(steps_of("conv"))
-    assert found.statuses == [-3, -3] and found.complaint == "a base or its size is no whole cache lines"
+    assert found.statuses == [-8, -8] and found.complaint == "a base or its size is no whole cache lines"
 
 
 @pytest.mark.parametrize(
@@ -194,10 +206,10 @@ def test_memory_of_the_caller_is_looked_at(tmp_path: Path, name: str, shift: int
     assert same(found.outputs, expected_of(name)[:1]) == (status == 0)
 
 
-def test_a_fast_memory_that_the_driver_has_not_is_an_error_of_the_npu(tmp_path: Path) -> None:
+def test_a_fast_memory_that_the_driver_has_not_is_refused(tmp_path: Path) -> None:
     small = replace(driver_for("fast", DRIVERS["1.0"]), fast_memory=16)
     found = Firmware(artifact_of("fast"), tmp_path, COptions(), driver=small).run(steps_of("fast")[:1])
-    assert found.statuses == [-3] and found.complaint == "the fast memory is too small"
+    assert found.statuses == [-8] and found.complaint == "the fast memory is too small"
 
 
 def test_weights_that_the_cpu_never_writes_need_no_maintenance(tmp_path: Path) -> None:
@@ -230,41 +242,106 @@ def test_regions_are_those_that_the_simulator_sees_touched() -> None:
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_another_npu_is_refused(tmp_path: Path, driver: str) -> None:
-    """Where there are several NPUs the driver chooses, and nobody is asked."""
+    """Where there are several NPUs the driver is left to choose, and finds the program to be for none of them."""
     variant = replace(DRIVERS[driver], accelerator="ethos-u55-128")
     found = Firmware(artifact_of("conv"), tmp_path, COptions(), driver=variant).run(steps_of("conv"))
-    assert found.statuses == ([0, 0] if variant.is_multi else [-6, -6]) and not found.is_reserved
-    assert found.calls == ([] if not variant.is_multi else found.calls)
+    assert found.statuses == ([-3, -3] if variant.is_multi else [-6, -6]) and not found.is_reserved
+    assert found.complaint == ("the program is for another NPU" if variant.is_multi else "")
 
 
-def test_the_products_number_counts_as_well(tmp_path: Path) -> None:
-    u65 = ethoscade.compile(tiny_conv(), accelerator="ethos-u65-256").artifact
-    for accelerator, status in (("ethos-u65-256", 0), ("ethos-u55-256", -6)):
-        folder = tmp_path / accelerator
+@pytest.mark.parametrize("other", ["ethos-u55-256", "ethos-u65-256"])
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_the_npu_compiled_for_is_the_one_that_is_asked(tmp_path: Path, accelerator: str, other: str) -> None:
+    """Products and MACs, as ID and CONFIG have them after a reset."""
+    artifact = ethoscade.compile(tiny_conv(), accelerator=accelerator).artifact
+    for device, expected in ((accelerator, 0), (other, 0 if accelerator == other else -6)):
+        folder = tmp_path / device
+        folder.mkdir(exist_ok=True)
+        firmware = Firmware(artifact, folder, COptions(), driver=Driver(accelerator=device))
+        assert firmware.run(steps_of("conv")[:1]).statuses == [expected], device
+
+
+def test_the_devices_words_are_those_that_vela_expects() -> None:
+    """Of the words the driver compares product, MACs, the stream's version and the architecture's."""
+    for accelerator in ACCELERATORS:
+        arch = create_default_arch(VelaAccelerator(accelerator))
+        (id_word, own), config_word = device_words(accelerator), driver_actions.build_config_word(arch)
+        found, made = ethos_u55_regs.id_r(), ethos_u55_regs.id_r()
+        found.word, made.word = id_word, driver_actions.build_id_word()
+        assert found.get_product_major() == {"u55": 4, "u65": 6}[accelerator.split("-")[1]]
+        assert found.get_arch_major_rev() == made.get_arch_major_rev()
+        assert found.get_arch_minor_rev() >= made.get_arch_minor_rev()
+        ours, theirs = ethos_u55_regs.config_r(), ethos_u55_regs.config_r()
+        ours.word, theirs.word = own, config_word
+        for field in ("product", "macs_per_cc", "cmd_stream_version"):
+            assert getattr(ours.bits, field) == getattr(theirs.bits, field), (accelerator, field)
+
+
+@pytest.mark.parametrize("driver", DOES_NOT_WAIT)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_run_that_fails_keeps_what_the_driver_said(tmp_path: Path, driver: str, is_async: bool) -> None:
+    """A refusal apart from an error; an error apart from a time-out by the firmware's hook, as the page has it."""
+    knows_outcome = DRIVERS[driver].number >= 2402
+    for fault, name in enumerate(("refused", "error", "time-out")):
+        folder = tmp_path / name
         folder.mkdir()
-        firmware = Firmware(u65, folder, COptions(), driver=Driver(accelerator=accelerator))
-        assert firmware.run(steps_of("conv")[:1]).statuses == [status]
+        # Fast memory that is too small for anything is refused before the NPU begins.
+        variant = replace(DRIVERS[driver], fast_memory=0 if fault else 16, fault=fault)
+        hook = outcome_hook() if knows_outcome else ""
+        artifact = artifact_of("conv" if fault else "fast")
+        if not fault:
+            variant = replace(variant, accelerator=artifact.accelerator)
+        firmware = Firmware(artifact, folder, COptions(), driver=variant, is_async=is_async, more=hook)
+        found = firmware.run(steps_of("conv" if fault else "fast")[:1])
+        is_told = is_async or (knows_outcome and not variant.is_multi)
+        assert found.statuses == [-8 if not fault and is_told else -3], name
+        assert found.driver_result == -1 and not found.is_reserved
+        if knows_outcome:
+            # ETHOSU_JOB_RESULT_ERROR is 2, _TIMEOUT 1 (include/ethosu_driver.h); without a run nobody writes.
+            assert found.token == {"refused": 0, "error": 2, "time-out": 1}[name]
+
+
+def outcome_hook() -> str:
+    """The example of docs/firmware.md."""
+    page = (Path(__file__).parents[2] / "docs" / "firmware.md").read_text()
+    (block,) = [text for text in re.findall(r"```c\n(.*?)```", page, re.DOTALL) if "ethosu_inference_end" in text]
+    return str(block)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-@pytest.mark.parametrize("is_async", [False, True])
+def test_caches_are_maintained_as_the_release_does(tmp_path: Path, driver: str) -> None:
+    """Every region before and after a run; 24.11 the scratch region alone; up to 24.08 none after a run that failed."""
+    for fault in (0, 1):
+        folder = tmp_path / str(fault)
+        folder.mkdir()
+        variant = replace(DRIVERS[driver], fast_memory=0, fault=fault)
+        found = Firmware(artifact_of("conv"), folder, COptions(), driver=variant).run(steps_of("conv")[:1])
+        used_regions = [0, 1, 0] if variant.release == "24.11" else [1, 1, 0]
+        assert found.told == [1, 1, 0] and found.flushed == used_regions
+        is_skipped = fault and variant.number < 2411
+        assert found.invalidated == ([0, 0, 0] if is_skipped else used_regions)
+
+
+@pytest.mark.parametrize(
+    ("driver", "is_async"), [*((name, False) for name in DRIVERS), *((name, True) for name in DOES_NOT_WAIT)]
+)
 def test_no_npu_is_said(tmp_path: Path, driver: str, is_async: bool) -> None:
     variant = replace(DRIVERS[driver], is_there=False)
     firmware = Firmware(artifact_of("conv"), tmp_path, COptions(), driver=variant, is_async=is_async)
     # A driver for several NPUs looks for one when it is given the program; a run that does not wait, before.
-    expected = -3 if variant.version == 199 and not is_async else -2
+    expected = -3 if variant.release == "1.99" and not is_async else -2
     assert firmware.run(steps_of("conv")[:1]).statuses == [expected]
 
 
 def test_statuses_and_calls_have_names(tmp_path: Path) -> None:
     found = Firmware(artifact_of("with_cpu"), tmp_path, COptions(), driver=DRIVERS["1.0"]).run([])
     known = ["RUNNING", "OK", "POINTER_MISSING", "NO_DRIVER", "NPU_FAILED", "MISALIGNED", "TOO_SMALL", "WRONG_NPU"]
-    assert found.names[:10] == [*known, "KERNEL_FAILED", "UNKNOWN"]
+    assert found.names[:11] == [*known, "KERNEL_FAILED", "NPU_REFUSED", "UNKNOWN"]
     graph = artifact_of("with_cpu").graph
     told = [
         c.name if isinstance(c, NpuCall) else graph.operators[c.operator].name for c in artifact_of("with_cpu").calls
     ]
-    assert found.names[10:] == [*told, ""]
+    assert found.names[11:] == [*told, ""]
 
 
 # --- several networks, several instances ----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ethoscade.codegen.artifact import Artifact
 from ethoscade.codegen.c.options import COptions
 from ethoscade.ir import Quantisation
 from ethoscade.testing import ModelBuilder, tiny_conv
-from firmware_builds import STRICT
+from firmware_builds import FIRMWARE, STRICT, Driver
 from test_firmware import CHOICES, NETWORKS, artifact_of
 
 COMPILERS = {
@@ -242,7 +242,9 @@ def test_the_examples_of_the_page_compile(tmp_path: Path) -> None:
     for number, text in enumerate(examples):
         path = tmp_path / f"example{number}.c"
         path.write_text(text)
-        done = called("cc", *[flag for flag in STRICT if flag != "-Wmissing-prototypes"], "-fsyntax-only", path)
+        flags = [flag for flag in STRICT if flag != "-Wmissing-prototypes"]
+        driver = [f"-I{FIRMWARE}", *Driver().flags] if "<ethosu_driver.h>" in text else []
+        done = called("cc", *flags, *driver, "-fsyntax-only", path)
         assert done.returncode == 0, done.stderr
 
 

@@ -23,6 +23,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.run import simulator
 from ethoscade.run.timing import simulate_timing
+from ethoscade.target import ACCELERATORS
 from ethoscade.testing import tiny_conv
 from test_simulator_driver import declared_in
 
@@ -155,6 +156,55 @@ def test_a_program_holds_it(library: simulator.Library, sources: list[str], tmp_
     if not static.is_file():
         pytest.skip("no static library: make library")
     run(sources, [*library.compile_flags, str(static), "-lgcc_s", "-lm", "-lpthread", "-ldl"], tmp_path / "program")
+
+
+# A board with a device of its own, whose driver says which: the check that a driver's header switches on is on.
+BOARD = r"""
+#include "tvmgen_net.h"
+#include <ethoscade_npu.h>
+#include <stdio.h>
+
+static signed char image[] = {IMAGE}, found[TVMGEN_NET_OUTPUT_BYTES];
+
+int main(void)
+{
+    static const char *const devices[] = {DEVICES};
+    struct tvmgen_net_inputs inputs = {image};
+    struct tvmgen_net_outputs outputs = {found};
+    unsigned i;
+    for (i = 0; i < sizeof devices / sizeof *devices; ++i) {
+        if (ethoscade_sim_set_accelerator(devices[i])) return 1;
+        printf("%s %d\n", devices[i], (int)tvmgen_net_run(&inputs, &outputs, 0));
+    }
+    for (i = 0; i < sizeof found; ++i) printf("%d ", found[i]);
+    return 0;
+}
+"""
+
+
+@needs("cc")
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_boards_that_are_asked_run_their_own_networks(
+    library: simulator.Library, tmp_path: Path, accelerator: str
+) -> None:
+    """Exact on the device that a network is for, and WRONG_NPU on every other one."""
+    model = tiny_conv()
+    given = random_inputs(read_tflite(model), 0)
+    artifact = replace(ethoscade.compile(model, accelerator=accelerator).artifact, name="net")
+    files = c_source.write(artifact, tmp_path)
+    ((image,), (expected,)) = given.values(), reference.run(read_tflite(model), given).outputs.values()
+    # The device of its own comes last, and leaves the outputs.
+    devices = sorted(ACCELERATORS, key=lambda name: name == accelerator)
+    text = BOARD.replace("TVMGEN_NET_OUTPUT_BYTES", str(expected.nbytes))
+    text = text.replace("IMAGE", ", ".join(map(str, np.ravel(image).tolist())), 1)
+    (tmp_path / "main.c").write_text(text.replace("DEVICES", ", ".join(f'"{name}"' for name in devices), 1))
+    sources = [str(tmp_path / "main.c"), *(str(path) for name, path in files.items() if name.endswith(".c"))]
+    check = ["-DETHOSCADE_ETHOSU_DRIVER_H=<ethosu_driver.h>", "-DETHOSCADE_ETHOSU_CHECK_NPU=1"]
+    flags = [*library.compile_flags, *library.link_flags, *check]
+    said(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", *sources, *flags, "-o", str(tmp_path / "program")])
+    *statuses, outputs = said([str(tmp_path / "program")]).splitlines()
+    assert statuses == [f"{name} {0 if name == accelerator else -6}" for name in devices]
+    assert outputs.split() == [str(value) for value in np.ravel(expected).tolist()]
 
 
 class Memory(ctypes.Structure):

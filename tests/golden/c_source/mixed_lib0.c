@@ -158,7 +158,7 @@ static int32_t tvmgen_mixed_reserve(struct tvmgen_mixed_job* job, const struct t
     struct ethosu_hw_info found;
 
     ethosu_get_hw_info(job->driver, &found);
-    if (found.version.product_major != 0u || found.cfg.macs_per_cc != 7u) {
+    if (found.version.product_major != 4u || found.cfg.macs_per_cc != 7u) {
       tvmgen_mixed_release(job);
       return TVMGEN_MIXED_WRONG_NPU;
     }
@@ -193,6 +193,7 @@ static int32_t tvmgen_mixed_begin(struct tvmgen_mixed_job* job, struct tvmgen_mi
     job->arena = TVMGEN_MIXED_ARENA;
     job->call = 0;
     job->outputs = *outputs;
+    job->driver_result = 0;
     status = tvmgen_mixed_reserve(job, devices);
   }
   return status;
@@ -216,8 +217,21 @@ static int32_t tvmgen_mixed_end(struct tvmgen_mixed_job* job, int32_t status)
 static int32_t tvmgen_mixed_invoke(struct tvmgen_mixed_job* job, const struct tvmgen_mixed_call* call)
 {
   tvmgen_mixed_set_bases(job, call->regions);
-  return ethosu_invoke_v3(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
-                          3, job->user_arg) == 0 ? TVMGEN_MIXED_OK : TVMGEN_MIXED_NPU_FAILED;
+/* The driver's two steps, which tell a refusal from an error. Releases with this macro, from 24.02 on, have both. */
+#ifdef ETHOSU_SEMAPHORE_WAIT_FOREVER
+  if (job->driver != NULL) {
+    job->driver_result = ethosu_invoke_async(
+        job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size, 3, job->user_arg);
+    if (job->driver_result < 0) {
+      return TVMGEN_MIXED_NPU_REFUSED;
+    }
+    job->driver_result = ethosu_wait(job->driver, true);
+    return job->driver_result == 0 ? TVMGEN_MIXED_OK : TVMGEN_MIXED_NPU_FAILED;
+  }
+#endif
+  job->driver_result = ethosu_invoke_v3(
+      job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size, 3, job->user_arg);
+  return job->driver_result == 0 ? TVMGEN_MIXED_OK : TVMGEN_MIXED_NPU_FAILED;
 }
 
 static int32_t tvmgen_mixed_one(struct tvmgen_mixed_job* job)
@@ -247,6 +261,9 @@ int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs, struct tvmgen_mixed
   while (status == TVMGEN_MIXED_OK && job.call < TVMGEN_MIXED_CALLS) {
     status = tvmgen_mixed_one(&job);
   }
+  if (devices != NULL) {
+    devices->driver_result = job.driver_result;
+  }
   return tvmgen_mixed_end(&job, status);
 }
 
@@ -264,12 +281,14 @@ static int32_t tvmgen_mixed_go_on(struct tvmgen_mixed_job* job)
       continue;
     }
     tvmgen_mixed_set_bases(job, call->regions);
-    if (ethosu_invoke_async(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
-                            3, job->user_arg) == 0) {
+    job->driver_result =
+        ethosu_invoke_async(job->driver, call->payload, call->payload_size, job->base_addr,
+                            job->base_addr_size, 3, job->user_arg);
+    if (job->driver_result == 0) {
       return TVMGEN_MIXED_RUNNING;
     }
-    ETHOSCADE_AFTER_CALL("mixed", job->call, TVMGEN_MIXED_NPU_FAILED);
-    return tvmgen_mixed_end(job, TVMGEN_MIXED_NPU_FAILED);
+    ETHOSCADE_AFTER_CALL("mixed", job->call, TVMGEN_MIXED_NPU_REFUSED);
+    return tvmgen_mixed_end(job, TVMGEN_MIXED_NPU_REFUSED);
   }
   return tvmgen_mixed_end(job, TVMGEN_MIXED_OK);
 }
@@ -304,13 +323,13 @@ int32_t tvmgen_mixed_wait(struct tvmgen_mixed_job* job, int32_t block)
     return TVMGEN_MIXED_POINTER_MISSING;
   }
   for (;;) {
-    const int found = ethosu_wait(job->driver, block != 0);
     int32_t status;
 
-    if (found > 0) {
+    job->driver_result = ethosu_wait(job->driver, block != 0);
+    if (job->driver_result > 0) {
       return TVMGEN_MIXED_RUNNING;
     }
-    status = found == 0 ? TVMGEN_MIXED_OK : TVMGEN_MIXED_NPU_FAILED;
+    status = job->driver_result == 0 ? TVMGEN_MIXED_OK : TVMGEN_MIXED_NPU_FAILED;
     ETHOSCADE_AFTER_CALL("mixed", job->call, status);
     ++job->call;
     status = status == TVMGEN_MIXED_OK ? tvmgen_mixed_go_on(job) : tvmgen_mixed_end(job, status);

@@ -83,10 +83,12 @@ struct tvmgen_mixed_outputs {
 };
 
 /* Devices: ethos_u is a reserved `struct ethosu_driver*`, or NULL to reserve one for each run; user_arg
- * comes to the driver's ethosu_inference_begin and ethosu_inference_end. */
+ * comes to the driver's ethosu_inference_begin and ethosu_inference_end. After a run driver_result is what the driver
+ * returned last: 0, or an error of its own. A run that does not wait has it in its job. */
 struct tvmgen_mixed_devices {
   void* ethos_u;
   void* user_arg;
+  int driver_result;
 };
 
 /* What a run returns; errors are negative.
@@ -94,11 +96,12 @@ struct tvmgen_mixed_devices {
  *    1  RUNNING          a run that was begun goes on
  *   -1  POINTER_MISSING  a pointer is NULL
  *   -2  NO_DRIVER        no NPU driver could be reserved
- *   -3  NPU_FAILED       the NPU driver refused the program or reported an error
+ *   -3  NPU_FAILED       the NPU driver reported an error, or a refusal that it does not tell from one
  *   -4  MISALIGNED       memory does not begin with a cache line
  *   -5  TOO_SMALL        memory is smaller than the network needs
  *   -6  WRONG_NPU        the NPU is not the one that the network was compiled for
- *   -7  KERNEL_FAILED    a library's function for an operator on the CPU reported an error */
+ *   -7  KERNEL_FAILED    a library's function for an operator on the CPU reported an error
+ *   -8  NPU_REFUSED      the NPU driver refused the program, which did not begin */
 enum tvmgen_mixed_status {
   TVMGEN_MIXED_OK = 0,
   TVMGEN_MIXED_RUNNING = 1,
@@ -108,7 +111,8 @@ enum tvmgen_mixed_status {
   TVMGEN_MIXED_MISALIGNED = -4,
   TVMGEN_MIXED_TOO_SMALL = -5,
   TVMGEN_MIXED_WRONG_NPU = -6,
-  TVMGEN_MIXED_KERNEL_FAILED = -7
+  TVMGEN_MIXED_KERNEL_FAILED = -7,
+  TVMGEN_MIXED_NPU_REFUSED = -8
 };
 
 /* The name of a status, such as "TOO_SMALL"; "UNKNOWN" for other numbers. */
@@ -125,7 +129,7 @@ int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs,
 struct tvmgen_mixed_inputs tvmgen_mixed_map_inputs(void);
 struct tvmgen_mixed_outputs tvmgen_mixed_map_outputs(void);
 
-/* A run on its way; what is in it is the sources' business. */
+/* A run on its way; what is in it but driver_result is the sources' business. */
 struct ethosu_driver;
 struct tvmgen_mixed_job {
   struct ethosu_driver* driver;
@@ -136,6 +140,7 @@ struct tvmgen_mixed_job {
   size_t base_addr_size[3];
   uint32_t call;
   int32_t is_reserved;
+  int driver_result;
 };
 
 #if ETHOSCADE_ETHOSU_ASYNC

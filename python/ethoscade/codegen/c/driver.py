@@ -1,6 +1,7 @@
-"""The Ethos-U core driver as the emitted C sees it: versions, declarations, which NPU it has.
+"""The Ethos-U core driver as the emitted C sees it: releases, declarations, which NPU it has, how a run is asked of it.
 
-Owns all text that names the driver. What the versions do is in docs/firmware.md.
+Owns all text that names the driver. What the releases do is in docs/firmware.md, where these numbers come from in
+docs/sources.md.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from ...target import SIMULATED
 from . import status
 from .module import Module
 
-# Product numbers of the ID register.
-_PRODUCTS = {"u55": 0, "u65": 1}
+# The field `product_major` of the ID register, which `ethosu_get_hw_info` tells, and `product` of the CONFIG register,
+# which `ethosu_reserve_driver_ex` wants (id_r and config_r of the driver's src/ethosu55_interface.h and
+# src/ethosu65_interface.h).
+_ID_PRODUCTS = {"u55": 4, "u65": 6}
+_CONFIG_PRODUCTS = {"u55": 0, "u65": 1}
 
 ASYNC_DEFAULT = """/* Define ETHOSCADE_ETHOSU_ASYNC as 1 for runs that do not wait for the NPU. The driver must have
  * ethosu_invoke_async and ethosu_wait. */
@@ -73,7 +77,7 @@ def reserve(module: Module) -> str:
     struct ethosu_hw_info found;
 
     ethosu_get_hw_info(job->driver, &found);
-    if (found.version.product_major != {_PRODUCTS[chip.product]}u || found.cfg.macs_per_cc != \
+    if (found.version.product_major != {_ID_PRODUCTS[chip.product]}u || found.cfg.macs_per_cc != \
 {chip.macs.bit_length() - 1}u) {{
       {prefix}_release(job);
       return {wrong};
@@ -104,6 +108,32 @@ static int32_t {prefix}_reserve(struct {prefix}_job* job, const struct {prefix}_
 }}"""
 
 
+def invoke(module: Module, regions: int) -> str:
+    """The function that has the driver run a program and waits for it."""
+    prefix, macro = module.prefix, module.macro
+    ok, failed, refused = (f"{macro}_{s.name}" for s in (status.OK, status.NPU_FAILED, status.NPU_REFUSED))
+    arguments = f"job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size, {regions}"
+    return f"""static int32_t {prefix}_invoke(struct {prefix}_job* job, const struct {prefix}_call* call)
+{{
+  {prefix}_set_bases(job, call->regions);
+/* The driver's two steps, which tell a refusal from an error. Releases with this macro, from 24.02 on, have both. */
+#ifdef ETHOSU_SEMAPHORE_WAIT_FOREVER
+  if (job->driver != NULL) {{
+    job->driver_result = ethosu_invoke_async(
+        {arguments}, job->user_arg);
+    if (job->driver_result < 0) {{
+      return {refused};
+    }}
+    job->driver_result = ethosu_wait(job->driver, true);
+    return job->driver_result == 0 ? {ok} : {failed};
+  }}
+#endif
+  job->driver_result = ethosu_invoke_v3(
+      {arguments}, job->user_arg);
+  return job->driver_result == 0 ? {ok} : {failed};
+}}"""
+
+
 def chosen(module: Module) -> str:
     """Lines for a run that does not wait: a driver for several NPUs, which reserves none, must choose beforehand."""
     prefix, macro = module.prefix, module.macro
@@ -112,7 +142,7 @@ def chosen(module: Module) -> str:
     if chip is not None:
         choice = f"""#if defined(ETHOSCADE_ETHOSU_DRIVER_H) && ETHOSCADE_ETHOSU_NULL_RUNS
   if (job->driver == NULL) {{
-    job->driver = ethosu_reserve_driver_ex({_PRODUCTS[chip.product]}u, {chip.macs.bit_length() - 1}u);
+    job->driver = ethosu_reserve_driver_ex({_CONFIG_PRODUCTS[chip.product]}u, {chip.macs.bit_length() - 1}u);
     job->is_reserved = 1;
   }}
 #endif

@@ -252,7 +252,7 @@ def _begin_and_end(module: Module) -> str:
     arguments = ", ".join(p for p in header.run_parameters(module, named=False) if p != "devices")
     kept = "    job->workspace_pools = workspace_pools;\n" if module.has_pools else ""
     kept += "" if module.options.workspace_io else "    job->outputs = *outputs;\n"
-    kept += f"    status = {prefix}_reserve(job, devices);\n" if module.has_npu else ""
+    kept += f"    job->driver_result = 0;\n    status = {prefix}_reserve(job, devices);\n" if module.has_npu else ""
     released = f"  {prefix}_release(job);\n" if module.has_npu else ""
     finish = _finish(module, "job->outputs.", "job->workspace_pools" if module.has_pools else "", "job->arena")
     ending = f"  if (status == {ok}) {{\n{_indented(finish)}  }}\n" if finish else ""
@@ -275,7 +275,7 @@ static int32_t {prefix}_end(struct {prefix}_job* job, int32_t status)
 
 def _one(module: Module) -> str:
     """The function that does the next call of a run."""
-    prefix, macro, ok = module.prefix, module.macro, f"{module.macro}_{status.OK.name}"
+    prefix, ok = module.prefix, f"{module.macro}_{status.OK.name}"
     if not module.artifact.calls:
         return ""
     if not module.has_npu:
@@ -289,12 +289,7 @@ def _one(module: Module) -> str:
   ++job->call;
   return {result};
 }}"""
-    return f"""static int32_t {prefix}_invoke(struct {prefix}_job* job, const struct {prefix}_call* call)
-{{
-  {prefix}_set_bases(job, call->regions);
-  return ethosu_invoke_v3(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
-                          {_REGIONS}, job->user_arg) == 0 ? {ok} : {macro}_{status.NPU_FAILED.name};
-}}
+    return f"""{driver.invoke(module, _REGIONS)}
 
 static int32_t {prefix}_one(struct {prefix}_job* job)
 {{
@@ -327,14 +322,17 @@ def _run(module: Module) -> str:
   while (status == {ok} && job.call < {macro}_CALLS) {{
     status = {prefix}_one(&job);
   }}
+  if (devices != NULL) {{
+    devices->driver_result = job.driver_result;
+  }}
   return {prefix}_end(&job, status);
 }}"""
 
 
 def _asynchronous(module: Module) -> str:
     prefix, macro, ok = module.prefix, module.macro, f"{module.macro}_{status.OK.name}"
-    running, failed, missing = (
-        f"{macro}_{s.name}" for s in (status.RUNNING, status.NPU_FAILED, status.POINTER_MISSING)
+    running, failed, refused, missing = (
+        f"{macro}_{s.name}" for s in (status.RUNNING, status.NPU_FAILED, status.NPU_REFUSED, status.POINTER_MISSING)
     )
     arguments = ", ".join(header.run_parameters(module, named=False))
     parameters = ", ".join([f"struct {prefix}_job* job", *header.run_parameters(module)])
@@ -356,12 +354,14 @@ static int32_t {prefix}_go_on(struct {prefix}_job* job)
 {told}      continue;
     }}
     {prefix}_set_bases(job, call->regions);
-    if (ethosu_invoke_async(job->driver, call->payload, call->payload_size, job->base_addr, job->base_addr_size,
-                            {_REGIONS}, job->user_arg) == 0) {{
+    job->driver_result =
+        ethosu_invoke_async(job->driver, call->payload, call->payload_size, job->base_addr,
+                            job->base_addr_size, {_REGIONS}, job->user_arg);
+    if (job->driver_result == 0) {{
       return {running};
     }}
-    ETHOSCADE_AFTER_CALL("{module.name}", job->call, {failed});
-    return {prefix}_end(job, {failed});
+    ETHOSCADE_AFTER_CALL("{module.name}", job->call, {refused});
+    return {prefix}_end(job, {refused});
   }}
   return {prefix}_end(job, {ok});
 }}
@@ -387,13 +387,13 @@ int32_t {prefix}_wait(struct {prefix}_job* job, int32_t block)
     return {missing};
   }}
   for (;;) {{
-    const int found = ethosu_wait(job->driver, block != 0);
     int32_t status;
 
-    if (found > 0) {{
+    job->driver_result = ethosu_wait(job->driver, block != 0);
+    if (job->driver_result > 0) {{
       return {running};
     }}
-    status = found == 0 ? {ok} : {failed};
+    status = job->driver_result == 0 ? {ok} : {failed};
     ETHOSCADE_AFTER_CALL("{module.name}", job->call, status);
     ++job->call;
     status = status == {ok} ? {prefix}_go_on(job) : {prefix}_end(job, status);

@@ -129,10 +129,12 @@ def _devices(module: Module) -> str:
     if not module.has_npu:
         return ""
     return f"""/* Devices: ethos_u is a reserved `struct ethosu_driver*`, or NULL to reserve one for each run; user_arg
- * comes to the driver's ethosu_inference_begin and ethosu_inference_end. */
+ * comes to the driver's ethosu_inference_begin and ethosu_inference_end. After a run driver_result is what the driver
+ * returned last: 0, or an error of its own. A run that does not wait has it in its job. */
 struct {module.prefix}_devices {{
   void* ethos_u;
   void* user_arg;
+  int driver_result;
 }};"""
 
 
@@ -167,8 +169,9 @@ def _job(module: Module) -> str:
     declared = "struct ethosu_driver;\n" if module.has_npu else ""
     driver_of = "  struct ethosu_driver* driver;\n  void* user_arg;\n" if module.has_npu else ""
     bases = "  uint64_t base_addr[3];\n  size_t base_addr_size[3];\n" if module.has_npu else ""
-    reserved = "  int32_t is_reserved;\n" if module.has_npu else ""
-    return f"""/* A run on its way; what is in it is the sources' business. */
+    reserved = "  int32_t is_reserved;\n  int driver_result;\n" if module.has_npu else ""
+    private = "what is in it but driver_result" if module.has_npu else "what is in it"
+    return f"""/* A run on its way; {private} is the sources' business. */
 {declared}struct {prefix}_job {{
 {driver_of}{outputs}{pools}  uint8_t* arena;
 {bases}  uint32_t call;

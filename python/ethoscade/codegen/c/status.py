@@ -22,13 +22,16 @@ OK = Status(0, "OK", "done")
 RUNNING = Status(1, "RUNNING", "a run that was begun goes on")
 POINTER_MISSING = Status(-1, "POINTER_MISSING", "a pointer is NULL")
 NO_DRIVER = Status(-2, "NO_DRIVER", "no NPU driver could be reserved")
-NPU_FAILED = Status(-3, "NPU_FAILED", "the NPU driver refused the program or reported an error")
+NPU_FAILED = Status(-3, "NPU_FAILED", "the NPU driver reported an error, or a refusal that it does not tell from one")
 MISALIGNED = Status(-4, "MISALIGNED", "memory does not begin with a cache line")
 TOO_SMALL = Status(-5, "TOO_SMALL", "memory is smaller than the network needs")
 WRONG_NPU = Status(-6, "WRONG_NPU", "the NPU is not the one that the network was compiled for")
 KERNEL_FAILED = Status(-7, "KERNEL_FAILED", "a library's function for an operator on the CPU reported an error")
+NPU_REFUSED = Status(-8, "NPU_REFUSED", "the NPU driver refused the program, which did not begin")
 
-STATUSES = (OK, RUNNING, POINTER_MISSING, NO_DRIVER, NPU_FAILED, MISALIGNED, TOO_SMALL, WRONG_NPU, KERNEL_FAILED)
+STATUSES = (
+    OK, RUNNING, POINTER_MISSING, NO_DRIVER, NPU_FAILED, MISALIGNED, TOO_SMALL, WRONG_NPU, KERNEL_FAILED, NPU_REFUSED
+)  # fmt: skip
 
 
 def declaration(prefix: str) -> str:
