@@ -441,3 +441,11 @@ def test_a_plain_cortex_m_is_the_reference_tensor_by_tensor(tmp_path: Path, capf
     assert all(call["ticks"] > 0 for call in report["calls"]) and len(report["calls"]) > 3
     found, others = read_all(target)
     assert others == {} and len(found) >= len(report["calls"])
+
+
+def test_a_run_that_fails_is_told_by_its_status(on_host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulated NPU is another one than the program's."""
+    monkeypatch.setenv("ETHOSCADE_SIM_ACCELERATOR", "ethos-u55-32")
+    told = r"_run returned -3 \(NPU_FAILED: the NPU driver reported an error.*\) on the board, after"
+    with ethoscade.connect(on_host) as board, pytest.raises(ProjectError, match=told):
+        board.run(random_inputs(read_tflite(MODEL), 0))

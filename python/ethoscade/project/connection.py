@@ -16,6 +16,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
+from ..codegen.c.status import describe
 from ..errors import ConfigError, ProjectError
 from ..ir import Array, DType
 from ..util.records import dataclass
@@ -206,7 +207,7 @@ class Connection:
         """Set the state up anew, so that the next run is the first. Raises `ProjectError` while a run stands."""
         (status,) = struct.unpack("<i", self._ask(Command.RESET, b""))
         if status:
-            raise ProjectError(f"the board's tvmgen_{self.description.module}_reset returned {status}")
+            raise ProjectError(f"the board's tvmgen_{self.description.module}_reset returned {describe(status)}")
 
     def time(self) -> tuple[CallTime, ...]:
         """What each call of the last run took, in ticks of the board's timer and in seconds."""
@@ -268,7 +269,7 @@ class Connection:
             after = self.description.calls[self._done - 1].name if self._done else "its beginning"
             said = "" if self._npu is None else self._npu.complaint
             raise ProjectError(
-                f"tvmgen_{self.description.module}_run returned {status} on the board, after '{after}'"
+                f"tvmgen_{self.description.module}_run returned {describe(status)} on the board, after '{after}'"
                 f"{': ' + said if said else ''}"
             )
 

@@ -34,6 +34,14 @@ STATUSES = (
 )  # fmt: skip
 
 
+def describe(number: int) -> str:
+    """A status with its name and meaning, for messages."""
+    for status in STATUSES:
+        if status.number == number:
+            return f"{number} ({status.name}: {status.meaning})"
+    return str(number)
+
+
 def declaration(prefix: str) -> str:
     """The enum and its function."""
     macro = prefix.upper()
