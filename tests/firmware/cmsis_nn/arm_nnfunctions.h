@@ -1,4 +1,5 @@
-/* A stand-in for CMSIS-NN's header, by its documented interface: what the emitted C calls of it, and no more. */
+/* A stand-in for CMSIS-NN's header: what the emitted C calls of it, and no more. Functions, parameters, structs and
+ * numbers are those of Include/arm_nnfunctions.h and arm_nn_types.h in CMSIS-NN 7.0.0 and at commit 99f736a. */
 #ifndef STANDIN_ARM_NNFUNCTIONS_H
 #define STANDIN_ARM_NNFUNCTIONS_H
 #include <stdbool.h>
