@@ -142,11 +142,10 @@ _REALS: Mapping[str, RealFunction] = {
 
 
 def _rescaled(real: float) -> Callable[[int], int]:
-    """Multiplication by `real`, either sign, rounded twice. Raises `NoResult` where that leaves 32 bits."""
-    significand, shift = multiplier_and_shift(abs(real))
+    """Multiplication by `real` >= 0, rounded twice. Raises `NoResult` where that leaves 32 bits."""
+    significand, shift = multiplier_and_shift(real)
     if shift > MAX_LEFT_SHIFT:
         raise NoResult(f"it multiplies by {real:g}; kernels are defined below 2^{MAX_LEFT_SHIFT}")
-    significand = int(math.copysign(significand, real))
 
     def multiplied(value: int) -> int:
         raised = value << max(shift, 0)
@@ -178,9 +177,11 @@ def _bounded(lower: float, upper: float | None) -> Callable[[Operator, Tensor, T
 def _leaky_relu(op: Operator, ifm: Tensor, ofm: Tensor) -> Stored:
     alpha = np.float32(op.attributes(LeakyReluAttrs).alpha)
     slope = np.float32(scale_of(ifm)) * alpha / np.float32(scale_of(ofm))
-    positive, negative = _rescaled(float(_quotient(ifm, ofm))), _rescaled(float(slope))
+    above, below = _rescaled(float(_quotient(ifm, ofm))), _rescaled(abs(float(slope)))
+    # Kernels multiply by factors without a sign: a negative slope turns the rounded product around.
+    sign = -1 if slope < 0 else 1
     zero, result_zero = zero_point_of(ifm), zero_point_of(ofm)
-    return lambda value: result_zero + (positive if value >= zero else negative)(value - zero)
+    return lambda value: result_zero + (above(value - zero) if value >= zero else sign * below(value - zero))
 
 
 def _negative(op: Operator, ifm: Tensor, ofm: Tensor) -> Stored:

@@ -120,24 +120,23 @@ def _leaky_relu(
     ofm: FeatureMap,
     tensors: tuple[Tensor, Tensor],
 ) -> None:
-    """What is positive and what is negative each times its factor, the other being 0, and their sum."""
-    alpha = op.attributes(LeakyReluAttrs).alpha
+    """What is positive and what is negative each times its factor, the other being 0, and their sum.
+
+    The difference if the slope is negative: factors have no sign, as in the kernels, so that halves are rounded alike.
+    """
     slope = _slope(op, *tensors)
     positive, negative = (
         make.point(
             OperationKind.MUL,
             ifm,
-            sign,
+            1,
             make.temporary(ifm.shape, DType.INT16),
             Scale(*limits.npu_scale(factor)),
             clamp=clamp,
         )
-        for factor, sign, clamp in (
-            (_ratio(*tensors), 1, (0, _HIGHEST)),
-            (abs(slope), -1 if alpha < 0 else 1, (0, _HIGHEST) if alpha < 0 else (_LOWEST, 0)),
-        )
+        for factor, clamp in ((_ratio(*tensors), (0, _HIGHEST)), (abs(slope), (_LOWEST, 0)))
     )
-    make.point(OperationKind.ADD, positive, negative, ofm, AS_IS)
+    make.point(OperationKind.SUB if slope < 0 else OperationKind.ADD, positive, negative, ofm, AS_IS)
 
 
 def _ratio(ifm: Tensor, ofm: Tensor) -> float:

@@ -20,7 +20,9 @@ from .recorder import Value
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
 _KERNELS = (1, 1, 2, 3, 3, 3, 5)
-_ALPHAS = (0.1, 0.01, 0.3, 1.5, 0.0, -0.2)
+_HALVING = (-0.25, -0.5, -1.5)
+"""Slopes of LEAKY_RELU whose products with whole numbers are exact halves, where the scale stays."""
+_ALPHAS = (0.1, 0.01, 0.3, 1.5, 0.0, -0.2, *_HALVING)
 _LARGEST_ROW = 2048
 """A FULLY_CONNECTED weighs at most so many elements; more of them make it a matter of weights alone."""
 _MOST_ELEMENTS = 1 << 15
@@ -375,7 +377,7 @@ class Drawing:
             return self.builder.gelu(x, approximate=self.chance(0.5), output=output)
         if kind == "LEAKY_RELU":
             alpha = _ALPHAS[self.integer(0, len(_ALPHAS) - 1)] if self.chance(0.7) else float(self.rng.normal())
-            return self.builder.leaky_relu(x, alpha, output=output)
+            return self.builder.leaky_relu(x, alpha, output=x.quantisation if alpha in _HALVING else output)
         one = UNARY[kind]
         wanted = x.quantisation if one.takes is None else one.takes(x.quantisation, x.dtype)
         if wanted != x.quantisation:

@@ -102,8 +102,7 @@ def _sum(operator: Operator, a: Tensor, b: Tensor, ofm: Tensor) -> _Stage:
     first, second = (factor(operator, scale_of(t) / twice_max) for t in (a, b))
     if operator.kind == "SUB":
         _below_one(operator, real)
-        second = (-second[0], second[1])
-    return "add", (bits, *first, *second, *factor(operator, real))
+    return operator.kind.lower(), (bits, *first, *second, *factor(operator, real))
 
 
 def _below_one(operator: Operator, real: float) -> None:

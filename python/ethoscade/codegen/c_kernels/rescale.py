@@ -20,33 +20,35 @@ def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     source, target = graph.tensors[index], graph.tensors[result]
     if isinstance(operator.attrs, TableAttrs):
         return table_call(graph, operator, operands, operator.attrs.results)
-    above, below = _factors(operator, source, target)
+    above, below, sign = _factors(operator, source, target)
     zero, result_zero = (quantisation_of(operator, tensor).zero_point for tensor in (source, target))
     if zero and source.dtype is DType.INT32:
         refuse(operator, f"its C kernel takes int32 with the zero point 0; '{source.name}' has {zero}")
     limits = _limits(operator, target)
-    stage = array("stage", (zero, result_zero, *limits, *above, *below))
+    stage = array("stage", (zero, result_zero, *limits, *above, *below, sign))
     function = f"rescale_{source.dtype.value}_{target.dtype.value}"
     pointers = f"{operands.source(index)}, {operands.target(result)}, {elements(source)}"
     return call("rescale.c", function, f"{stage}{function}({pointers}, stage);", FROM=source.dtype, INTO=target.dtype)
 
 
-def _factors(operator: Operator, ifm: Tensor, ofm: Tensor) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Multiplier and shift of what is above the zero point and of what is below."""
+def _factors(operator: Operator, ifm: Tensor, ofm: Tensor) -> tuple[tuple[int, int], tuple[int, int], int]:
+    """Multiplier and shift of what is above the zero point and of what is below, and the sign of its product.
+
+    A negative multiplier rounds the magnitude, as ABS does; the sign turns around what is rounded.
+    """
     if operator.kind == "QUANTIZE":
         ratio = scale_of(ifm) / scale_of(ofm)
     else:
         ratio = float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))
     above = factor(operator, ratio)
     if operator.kind == "ABS":
-        return above, (-above[0], above[1])
+        return above, (-above[0], above[1]), 1
     if operator.kind == "LEAKY_RELU":
         if not isinstance(operator.attrs, LeakyReluAttrs):
             refuse(operator, operator.opaque or "its slope is not known at compile time")
         slope = float(np.float32(scale_of(ifm)) * np.float32(operator.attrs.alpha) / np.float32(scale_of(ofm)))
-        multiplier, shift = factor(operator, abs(slope))
-        return above, (-multiplier if slope < 0 else multiplier, shift)
-    return above, above
+        return above, factor(operator, abs(slope)), -1 if slope < 0 else 1
+    return above, above, 1
 
 
 def _limits(operator: Operator, ofm: Tensor) -> tuple[int, int]:

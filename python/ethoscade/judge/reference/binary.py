@@ -31,15 +31,14 @@ def _stored(ofm: Tensor, scaled: Int64, activation: Activation = Activation.NONE
     return np.clip(scaled + zero_point_of(ofm), lowest, highest).astype(ofm.dtype.numpy)
 
 
-def _aligned(tensors: tuple[Tensor, Tensor], inputs: Inputs, bits: int, signs: tuple[int, int]) -> tuple[Int64, Int64]:
-    """Both operands times a sign, raised by `bits` and brought to twice the larger of their scales."""
+def _aligned(tensors: tuple[Tensor, Tensor], inputs: Inputs, bits: int) -> tuple[Int64, Int64]:
+    """Both operands, raised by `bits` and brought to twice the larger of their scales."""
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
-    found = []
-    for place, (tensor, sign) in enumerate(zip(tensors, signs, strict=True)):
-        significand, shift = significand_and_shift(scale_of(tensor) / twice_max)
-        # The sign belongs to the factor, as halves are rounded up on both sides of zero.
-        found.append(multiply(_centred(inputs, place, tensor) << bits, sign * significand, shift))
-    return found[0], found[1]
+    first, second = (
+        multiply(_centred(inputs, place, tensor) << bits, *significand_and_shift(scale_of(tensor) / twice_max))
+        for place, tensor in enumerate(tensors)
+    )
+    return first, second
 
 
 _CLAMPED_WORDS: Mapping[Activation, tuple[int, int]] = {
@@ -67,10 +66,10 @@ def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     if ofm.dtype is DType.INT32:
         return words(np.subtract(given(inputs), given(inputs, 1)), op.attributes(ArithmeticAttrs).activation)
     headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
-    first, second = _aligned(tensors, inputs, headroom, (1, -1))
+    first, second = _aligned(tensors, inputs, headroom)
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
     factor = _below_one(twice_max / ((1 << headroom) * scale_of(ofm)))
-    return _stored(ofm, multiply(first + second, *factor), op.attributes(ArithmeticAttrs).activation)
+    return _stored(ofm, multiply(first - second, *factor), op.attributes(ArithmeticAttrs).activation)
 
 
 def mul(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -108,7 +107,7 @@ def squared_difference(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     tensors, ofm = _operands(graph, op), graph.made(op)
     short = ofm.dtype is DType.INT16
     bits = 0 if short else _DIFFERENCE_BITS
-    first, second = _aligned(tensors, inputs, bits, (1, 1))
+    first, second = _aligned(tensors, inputs, bits)
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
     real = twice_max * twice_max / ((1 << 2 * bits) * scale_of(ofm))
     return _stored(ofm, multiply((first - second) ** 2, *(significand_and_shift if short else _below_one)(real)))

@@ -86,8 +86,8 @@ def leaky_relu(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     centred = given(inputs).astype(np.int64) - zero_point_of(ifm)
     alpha = np.float32(op.attributes(LeakyReluAttrs).alpha)
     slope = float(np.float32(scale_of(ifm)) * alpha / np.float32(scale_of(ofm)))
-    significand, shift = significand_and_shift(abs(slope))
-    below = multiply(centred, -significand if slope < 0 else significand, shift)
+    # The sign goes on behind both roundings: LiteRT multiplies by factors without one.
+    below = multiply(centred, *significand_and_shift(abs(slope))) * (-1 if slope < 0 else 1)
     above = multiply(centred, *significand_and_shift(float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))))
     scaled = np.where(centred >= 0, above, below) + zero_point_of(ofm)
     result: Array = np.clip(scaled, *ofm.dtype.limits).astype(ofm.dtype.numpy)

@@ -1,6 +1,6 @@
 /* uses: fixed_multiply.c, fixed_clamp.c */
-/* ADD and SUB. stage: both zero points, the output's, smallest and largest result, bits of headroom, then factor and
- * shift of both operands, a negative factor for what is subtracted, and of the sum. */
+/* ADD. stage: both zero points, the output's, smallest and largest result, bits of headroom, then factor and shift of
+ * both operands and of the sum. */
 static int32_t add_of_TYPE(int32_t a, int32_t b, const int32_t* stage)
 {
     const int32_t headroom = (int32_t)1 << stage[5];
