@@ -25,6 +25,7 @@ from .made_weights import multiply_matrices
 from .pads import fold_pad
 from .requantise import requantise
 from .reshapes import fold_reshape
+from .zero_products import fold_zero_product
 
 __all__ = [
     "FOLDED",
@@ -37,6 +38,7 @@ __all__ = [
     "fold_island",
     "fold_pad",
     "fold_reshape",
+    "fold_zero_product",
     "fuse_activation",
     "multiply_matrices",
     "remove_dead_channels",
@@ -68,7 +70,8 @@ def _unknown(graph: Graph, op: Operator, operands: Sequence[Integers]) -> None:
 def simplify(graph: Graph, on_npu: OnNpu, elements: Elements = _unknown) -> Graph:
     """Apply all rules until none finds anything, then drop dead tensors and operators.
 
-    In this order: constants first, since a reshape is folded only when its target is known; reshapes and identical
+    In this order: constants first, since a reshape is folded only when its target is known, and products with nothing,
+    which make more of them; reshapes and identical
     requantisations next, since they stand between a convolution and its RELU; activations; pads; chains of functions
     of one element, whose results `elements` knows; products of matrices last, behind all that may make a constant.
     Every change removes an operator, makes a table of functions of floats or a BATCH_MATMUL, so this ends. Raises
@@ -77,6 +80,7 @@ def simplify(graph: Graph, on_npu: OnNpu, elements: Elements = _unknown) -> Grap
     while True:
         before = graph
         graph = fold_constants(graph)
+        graph = fold_zero_product(graph, on_npu)
         graph = fold_reshape(graph, on_npu)
         graph = fold_island(graph, on_npu)
         graph = requantise(graph)

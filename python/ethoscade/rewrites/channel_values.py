@@ -245,7 +245,7 @@ def _output(graph: Graph, op: Operator, sums: Integers, known: Mask) -> Constant
     lowest, highest = activation_range(ofm.quantisation, ofm.dtype, activation)
     found: list[int | None] = []
     for total, real, is_known in zip(sums + bias_of(graph, op, len(sums)), reals, known, strict=True):
-        scaled = _rescaled(int(total), real) if is_known else None
+        scaled = rescaled(int(total), real) if is_known else None
         # Kernels of fully connected layers round once or twice: a constant is what both agree on.
         if scaled is not None and op.kind == "FULLY_CONNECTED" and scaled != _rescaled_once(int(total), real):
             scaled = None
@@ -269,7 +269,8 @@ def _multiplied(value: int, significand: int, shift: int) -> int | None:
     return rounded if high >= 0 else -rounded
 
 
-def _rescaled(value: int, real: float) -> int | None:
+def rescaled(value: int, real: float) -> int | None:
+    """value * real, rounded twice as kernels do; None where 32 bits do not hold it."""
     return _multiplied(value, *multiplier_and_shift(real))
 
 
@@ -297,14 +298,14 @@ def _add(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> Consta
     twice = 2.0 * max(scale_of(a), scale_of(b))
 
     def raised(value: int, tensor: Tensor) -> int | None:
-        return _rescaled((value - zero_point_of(tensor)) << ADD_HEADROOM_BITS, scale_of(tensor) / twice)
+        return rescaled((value - zero_point_of(tensor)) << ADD_HEADROOM_BITS, scale_of(tensor) / twice)
 
     def total(x: int | None, y: int | None) -> int | None:
         parts = (None if x is None else raised(x, a), None if y is None else raised(y, b))
         if parts[0] is None or parts[1] is None:
             return None
         factor = twice / ((1 << ADD_HEADROOM_BITS) * scale_of(ofm))
-        return _stored(_rescaled(parts[0] + parts[1], factor), ofm, limits)
+        return _stored(rescaled(parts[0] + parts[1], factor), ofm, limits)
 
     return ConstantChannels.of([total(x, y) for x, y in zip(read[0].listed(), read[1].listed(), strict=True)])
 
@@ -318,14 +319,14 @@ def _rescaling(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> 
         results, lowest = op.attrs.results, ifm.dtype.limits[0]
         return read[0].mapped(lambda v: results[v - lowest])
     ratio = scale_of(ifm) / scale_of(ofm)
-    return read[0].mapped(lambda v: _stored(_rescaled(v - zero_point_of(ifm), ratio), ofm))
+    return read[0].mapped(lambda v: _stored(rescaled(v - zero_point_of(ifm), ratio), ofm))
 
 
 def _activation(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> ConstantChannels:
     ifm, ofm = graph.read(op), graph.made(op)
     ratio = float(np.float32(scale_of(ifm)) / np.float32(scale_of(ofm)))
     limits = activation_range(ofm.quantisation, ofm.dtype, ACTIVATION_OPERATORS[op.kind])
-    return read[0].mapped(lambda v: _stored(_rescaled(v - zero_point_of(ifm), ratio), ofm, limits))
+    return read[0].mapped(lambda v: _stored(rescaled(v - zero_point_of(ifm), ratio), ofm, limits))
 
 
 def _pooled(graph: Graph, op: Operator, read: Sequence[ConstantChannels]) -> ConstantChannels:

@@ -1,4 +1,4 @@
-"""fold_constants: SHAPE, and slices, packs and reshapes of constants, are computed now.
+"""fold_constants: SHAPE, and FILL, QUANTIZE, slices, packs and reshapes of constants, are computed now.
 
 Keras conversions compute a RESHAPE's target from the batch size at run time; shapes are static here, so the chain
 SHAPE, STRIDED_SLICE, PACK ends in a constant.
@@ -13,11 +13,20 @@ import numpy as np
 
 from ..ir import Array, DType, Graph, Operator, PackAttrs, StridedSliceAttrs, Tensor
 from ..operators import RESHAPES
+from ..quantised import scale_of, zero_point_of
+from .channel_values import rescaled
 from .draft import Draft, same_values
 
 # Shapes are short. A longer result is data, and computing it here would only make the artefact larger.
 _MAX_ELEMENTS = 256
 _INDEX_TYPES = (DType.INT32, DType.INT64)
+_REQUANTISED = {
+    DType.FLOAT32: (DType.INT8, DType.UINT8, DType.INT16),
+    DType.INT8: (DType.INT8, DType.UINT8, DType.INT16),
+    DType.UINT8: (DType.INT8, DType.UINT8),
+    DType.INT16: (DType.INT8, DType.INT16),
+}
+"""Types between which LiteRT has kernels of QUANTIZE."""
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -27,7 +36,8 @@ def fold_constants(graph: Graph) -> Graph:
     """
     draft = Draft(graph)
     for operator in graph.operators:
-        if operator.opaque is not None or len(operator.outputs) != 1 or draft.is_output(operator.outputs[0]):
+        is_known = operator.opaque is None or operator.kind == "FILL"
+        if not is_known or len(operator.outputs) != 1 or draft.is_output(operator.outputs[0]):
             continue
         output = draft.tensors[operator.outputs[0]]
         inputs = [draft.tensors[draft.resolve(t)] for t in operator.inputs if t is not None]
@@ -57,6 +67,10 @@ def why_constant(graph: Graph, operator: Operator) -> str:
 def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> Array | None:
     if operator.kind == "SHAPE":
         return np.array(inputs[0].shape, output.dtype.numpy)
+    if operator.kind == "FILL":
+        return _fill(inputs, output)
+    if operator.kind == "QUANTIZE" and operator.attrs is None:
+        return _quantise(inputs[0], output)
     if operator.kind in RESHAPES:
         data = inputs[0].data
         if data is None or not same_values(inputs[0], output) or not all(t.is_constant for t in inputs):
@@ -70,6 +84,40 @@ def _value(operator: Operator, inputs: Sequence[Tensor], output: Tensor) -> Arra
         parts = [t.data for t in inputs if t.data is not None]
         return np.stack(parts, operator.attrs.axis) if len(parts) == len(inputs) else None
     return None
+
+
+def _fill(inputs: Sequence[Tensor], output: Tensor) -> Array | None:
+    if len(inputs) != 2 or not same_values(inputs[1], output):
+        return None
+    dims, value = inputs[0].data, inputs[1].data
+    if dims is None or value is None or value.size != 1 or tuple(dims.reshape(-1).tolist()) != output.shape:
+        return None
+    return np.full(output.shape, value.reshape(-1)[0], output.dtype.numpy)
+
+
+def _quantise(source: Tensor, output: Tensor) -> Array | None:
+    """The stored values, as kernels make them; None where they are defined for none."""
+    data, quantisation = source.data, output.quantisation
+    if data is None or output.dtype not in _REQUANTISED.get(source.dtype, ()):
+        return None
+    if quantisation is None or quantisation.axis is not None:
+        return None
+    if source.dtype is DType.FLOAT32:
+        units = (data.astype(np.float32) / np.float32(scale_of(output))).astype(np.float64)
+        if not np.isfinite(units).all():
+            return None
+        scaled = np.copysign(np.floor(np.abs(units) + 0.5), units)
+    else:
+        if source.quantisation is None or source.quantisation.axis is not None:
+            return None
+        stored, places = np.unique(data, return_inverse=True)
+        ratio = scale_of(source) / scale_of(output)
+        made = [rescaled(int(value) - zero_point_of(source), ratio) for value in stored]
+        if None in made:
+            return None
+        scaled = np.array(made, np.int64)[places].reshape(data.shape)
+    found: Array = np.clip(scaled + zero_point_of(output), *output.dtype.limits).astype(output.dtype.numpy)
+    return found
 
 
 def _slice(data: Array, attrs: StridedSliceAttrs) -> Array:

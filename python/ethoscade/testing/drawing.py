@@ -446,10 +446,14 @@ class Drawing:
         elif how <= 3:
             shape = () if self.chance(0.2) else self._repeated(x.shape)
             values = self.rng.standard_normal(shape)
-            if self.chance(0.15):
+            number = float(self.integer(-1, 1)) if self.chance(0.15) else None
+            if number is not None:
                 # One number for all, often none at all.
-                values = np.full(shape, float(self.integer(-1, 1)))
+                values = np.full(shape, number)
             other = self.builder.constant(values, dtype=dtype)
+            if number == -1.0:
+                # As converters leave a constant of another scale than the network wants.
+                other = self.builder.quantize(other, dtype=dtype)
         else:
             shape = self._repeated(x.shape) or x.shape
             pairs = zip(shape, x.shape[-len(shape) :], strict=True)
