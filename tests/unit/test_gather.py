@@ -17,6 +17,7 @@ from ethoscade.pipeline.compiler import prepare
 from ethoscade.pipeline.partition import partition
 from ethoscade.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
+from tflite_files import INT32, File, Op, T, constant
 
 U55 = ACCELERATORS["ethos-u55-256"]
 
@@ -153,3 +154,33 @@ def test_too_many_runs_stay_on_the_cpu_and_say_how_many() -> None:
     compiled = ethoscade.compile(gathered((1, 2000), order, 1))
     (operator,) = compiled.operators
     assert operator.reason is not None and "copies or more; at most 256 operations" in operator.reason
+
+
+WORDS = [
+    (shape, axis, indices)
+    for shape in ((3,), (5, 1), (1, 5), (3, 1, 2), (4, 2, 3), (2, 1, 4, 1), (1, 6, 5, 8))
+    for axis in range(len(shape))
+    for extent in (shape[axis],)
+    for indices in {
+        tuple(range(extent)), tuple(range(0, extent, 2)), tuple(reversed(range(extent))), (*range(1, extent), 0),
+        (extent - 1, 0, 0), tuple(order for half in (0, 1) for order in range(half, extent, 2)),
+    }
+]  # fmt: skip
+"""int32 of every rank with extents of 1 about: indices in order, every second one, turned round, moved on, shuffled."""
+
+
+@pytest.mark.parametrize(("shape", "axis", "indices"), WORDS)
+def test_elements_of_32_bits(shape: tuple[int, ...], axis: int, indices: tuple[int, ...]) -> None:
+    """No pool reads them: rows and columns follow each other, or the operator stays on the CPU."""
+    made = (*shape[:axis], len(indices), *shape[axis + 1 :])
+    file = File(
+        (T("x", shape, INT32, (), ()), constant("i", list(indices)), T("y", made, INT32, (), ()), T("a", (1, 4)),
+         T("b", (1, 4))),
+        (Op("GATHER", (0, 1), (2,), "GatherOptions", {"Axis": axis}), Op("ADD", (3, 3), (4,), "AddOptions")),
+        (0, 3),
+        (2, 4),
+    )  # fmt: skip
+    rng = np.random.default_rng(1)
+    x = rng.integers(-(2**31), 2**31, shape, np.int32)
+    found = ethoscade.compile(file.bytes()).simulate({"x": x, "a": np.zeros((1, 4), np.int8)})
+    np.testing.assert_array_equal(found.outputs["y"], np.take(x, indices, axis))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir import GatherAttrs, Graph, Operator, TransposeAttrs
+from ..ir import DType, GatherAttrs, Graph, Operator, TransposeAttrs
 from . import constraints, limits, moves, transpose
 from .family import Family
 from .npu import NpuGraphBuilder
@@ -17,9 +17,10 @@ from .npu import NpuGraphBuilder
 def gathered(graph: Graph, op: Operator, output: int = 0) -> list[moves.Box]:
     """The boxes of a GATHER, one for each run of indices; the output's axes that these make are seen as one.
 
-    Runs step as far as the NPU can, or not at all: whichever is cheaper.
+    Runs step as far as the NPU can, or not at all: whichever is cheaper. Those of int32 step not at all.
     """
-    return moves.cheapest([_boxes(graph, op, most) for most in (1, limits.MAX_STRIDE, limits.MAX_DIMENSION)])
+    steps = (1,) if graph.read(op).dtype is DType.INT32 else (1, limits.MAX_STRIDE, limits.MAX_DIMENSION)
+    return moves.cheapest([_boxes(graph, op, most) for most in steps])
 
 
 GATHER_BOXES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]] = {"GATHER": gathered}
@@ -101,8 +102,7 @@ def _copied(case: constraints.Case) -> str | None:
     permuted = _permuted(case.graph, case.op)
     if permuted is not None and not isinstance(transpose.way(permuted, case.ofm.shape), str):
         return None
-    found = moves.seen(gathered(case.graph, case.op))
-    return found if isinstance(found, str) else None
+    return moves.refusal(case, gathered(case.graph, case.op))
 
 
 GATHER_FAMILIES: Mapping[str, Family] = {

@@ -134,7 +134,8 @@ class Maker:
         What has 32 bits is no pool's: nothing is added to it.
         """
         if ifm.dtype is DType.INT32:
-            assert (scaling, steps, upscale, clamp) == (UNSCALED, views.POINT, Upscale.NONE, None), "only as it is"
+            if (scaling, steps, upscale, clamp) != (UNSCALED, views.POINT, Upscale.NONE, None):
+                raise AssertionError(f"'{self.name}' copies int32 as it is: its family takes no other copies")
             return self.point(OperationKind.ADD, ifm, 0, ofm, AS_IS, first=first)
         compute = expressions.points(self.name, ofm.shape, ifm, steps=steps, first=first, upscale=upscale)
         kind = OperationKind.AVERAGE_POOL

@@ -235,10 +235,18 @@ def _of_words(case: constraints.Case, found: Sequence[ImageBox]) -> str | None:
     step = max(max(_stride(one.rows), _stride(one.columns)) for one in found)
     if step > 1:
         return f"it moves every {step}th row or column of int32; only those that follow each other are possible"
+    if any(one.box.fill is not None or one.box.table is not None for one in found):
+        return "it fills with int32; nothing but values of 8 and 16 bits is filled with"
     constant = next((tensor for tensor in case.values if tensor.is_constant), None)
     if constant is not None:
         return f"input '{constant.name}' is a constant of int32; those of 8 and 16 bits alone are made feature maps"
     return None
+
+
+def refusal(case: constraints.Case, boxes: Sequence[Box]) -> str | None:
+    """Why the boxes of an operator's output are not copied, or None: what `copies` demands of them."""
+    found = seen(boxes)
+    return found if isinstance(found, str) else _of_words(case, found)
 
 
 def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constraints.Rule:
@@ -246,8 +254,7 @@ def constraint(boxes: Callable[[Graph, Operator, int], Sequence[Box]]) -> constr
 
     def check(case: constraints.Case) -> str | None:
         for place in range(len(case.op.outputs)):
-            found = seen(boxes(case.graph, case.op, place))
-            why = found if isinstance(found, str) else _of_words(case, found)
+            why = refusal(case, boxes(case.graph, case.op, place))
             if why is not None:
                 return why
         return None
