@@ -25,12 +25,10 @@ def stored_codes(code: Any) -> tuple[int, int]:
 def builtin_code(code: Any) -> int | None:
     """The number of the builtin operator (32 for custom ones); None where the two fields together name none.
 
-    They name none where one of them is negative (unless that is the old one, overrun by a number that the new one has),
-    or where the old one defers to the new one and that says nothing.
+    They name none where both are negative, or where the old one defers to the new one and that says nothing.
     """
-    deprecated, new = stored_codes(code)
-    number = max(deprecated, new)
-    return None if new < 0 or number == FIRST_NEW or (deprecated < 0 and new < FIRST_NEW) else number
+    number = max(stored_codes(code))
+    return None if number < 0 or number == FIRST_NEW else number
 
 
 def _slot(code: Any, entry: int, flags: Any) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from ethoscade.errors import ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
-from tflite_files import FLOAT32, INT64, UINT8, File, Op, T, constant, conv_file
+from tflite_files import FLOAT32, INT64, File, Op, T, constant, conv_file
 
 
 def refused(file: File | bytes, match: str, **attributes: object) -> None:
@@ -72,15 +72,9 @@ def test_output_shape():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("scale", [float("inf"), float("nan")])
 def test_scale(scale):
     refused(conv_file().tensor(0, scales=(scale,)), "scale", tensor="input")
-
-
-@pytest.mark.parametrize(("dtype", "zero_point"), [(None, 128), (None, -129), (UINT8, -1), (UINT8, 256)])
-def test_zero_point(dtype, zero_point):
-    changes = {} if dtype is None else {"type": dtype}
-    refused(conv_file().tensor(0, zero_points=(zero_point,), **changes), "zero point", tensor="input", value=zero_point)
 
 
 def test_number_of_zero_points():
@@ -120,10 +114,6 @@ def test_window_larger_than_its_input():
 
 def test_padding_mode():
     refused(conv_file().operator(0, options={"Padding": 2}), "padding 2", value=2)
-
-
-def test_activation():
-    refused(conv_file().operator(0, options={"FusedActivationFunction": 77}), "activation 77", value=77)
 
 
 @pytest.mark.parametrize("shape", [(1, 0, 8, 4), (1, -8, 8, 4)])
@@ -175,10 +165,6 @@ def test_number_of_inputs(inputs):
     refused(conv_file().operator(0, inputs=inputs), "inputs", operator="output", value=len(inputs))
 
 
-def test_missing_options():
-    refused(conv_file().operator(0, options_name=None), "no Conv2DOptions", operator="output")
-
-
 def test_bias_length():
     file = conv_file().tensor(2, shape=(5,), data=[0] * 5, scales=(1.0,), zero_points=(0,))
     refused(file, "bias", operator="output", tensor="bias", value=(5,))
@@ -198,8 +184,8 @@ def test_rank_of_weights():
     refused(conv_file().tensor(1, shape=(6, 9, 4)), "4 dimensions", operator="output", tensor="weights")
 
 
-def depthwise(multiplier: int = 2, weights: tuple[int, ...] = (1, 3, 3, 6)) -> File:
-    options = {"Padding": 1, "StrideH": 1, "StrideW": 1, "DepthMultiplier": multiplier}
+def depthwise(weights: tuple[int, ...]) -> File:
+    options = {"Padding": 1, "StrideH": 1, "StrideW": 1, "DepthMultiplier": 2}
     count = weights[0] * weights[1] * weights[2] * weights[3]
     return File(
         (T("x", (1, 5, 5, 3)), T("w", weights, data=[0] * count), T("y", (1, 3, 3, weights[3]))),
@@ -207,10 +193,6 @@ def depthwise(multiplier: int = 2, weights: tuple[int, ...] = (1, 3, 3, 6)) -> F
         (0,),
         (2,),
     )
-
-
-def test_depth_multiplier():
-    refused(depthwise(multiplier=3), "depth multiplier 3", operator="y", tensor="w", value=3)
 
 
 def test_depthwise_channels():
@@ -247,7 +229,6 @@ REDUCER = ("ReducerOptions", {"KeepDims": True})
         (simple("ADD", [(1, 4), (1, 4), (4, 4)]), "make .1, 4."),
         (simple("MEAN", [(1, 4), (1, 4)], constant("a", [2]), REDUCER), "axis 2 of 2"),
         (simple("MEAN", [(1, 4), (1, 4)], constant("a", [1]), REDUCER), "make .1, 1."),
-        (simple("MEAN", [(1, 4), (1, 4)], T("a", (1,), FLOAT32, (), (), data=[1]), REDUCER), "int32 or int64"),
         (simple("PAD", [(1, 4), (1, 5)], constant("p", [0, 1], (1, 2))), "paddings"),
         (simple("PAD", [(1, 4), (1, 3)], constant("p", [0, 0, 0, -1], (2, 2))), "negative"),
         (simple("PAD", [(1, 4), (1, 5)], constant("p", [0, 0, 1, 1], (2, 2))), "make .1, 6."),
@@ -258,7 +239,6 @@ REDUCER = ("ReducerOptions", {"KeepDims": True})
             "4, 3, 1",
         ),
         (simple("RESIZE_NEAREST_NEIGHBOR", [(2, 2, 1), (4, 4, 1)], constant("s", [4, 4]), RESIZE), "4 dimensions"),
-        (simple("RESIZE_NEAREST_NEIGHBOR", [(1, 2, 2, 1), (1, 4, 4, 1)], constant("s", [4, 4])), "incomplete"),
         (simple("RESHAPE", [(1, 4), (1, 5)], constant("s", [1, 5])), "4 elements"),
         (simple("RESHAPE", [(1, 4), (4,)], constant("s", [2, -1])), "make .2, 2."),
         (simple("RESHAPE", [(1, 4), (4,)], constant("s", [-1, -1])), "one -1"),
@@ -266,7 +246,6 @@ REDUCER = ("ReducerOptions", {"KeepDims": True})
         (simple("SQUEEZE", [(1, 4), (4,)], None, ("SqueezeOptions", {"SqueezeDims": [1]})), "extent 1"),
         (simple("EXPAND_DIMS", [(1, 4), (1, 4)], constant("a", [0])), "make .1, 1, 4."),
         (simple("SOFTMAX", [(1, 4), (1, 3)], None, ("SoftmaxOptions", {"Beta": 1.0})), "make .1, 4."),
-        (simple("SOFTMAX", [(1, 4), (1, 4)], None, ("SoftmaxOptions", {"Beta": float("nan")})), "beta nan"),
         (simple("QUANTIZE", [(1, 4), (1, 3)]), "make .1, 4."),
         (simple("RELU6", [(1, 4), (1, 3)]), "make .1, 4."),
         (simple("SHAPE", [(1, 4), (2,)]), "int32 or int64"),
@@ -354,52 +333,3 @@ def test_output_never_made():
 
 def test_variable_with_data():
     refused(conv_file().tensor(1, variable=True), "variable", tensor="weights")
-
-
-@pytest.mark.parametrize("scale", [1e10, 3e38])
-def test_factors_beyond_31_bits(scale):
-    """Kernels shift by 31 bits at most; what they do beyond is nobody's rule, and references differ."""
-    file = conv_file().tensor(1, scales=(scale,), zero_points=(0,))
-    refused(file, "multiplies its results by .*below 2.31", operator="output")
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [("QUANTIZE", None), ("ADD", "AddOptions"), ("RELU", None), ("MEAN", "ReducerOptions")],
-)
-def test_ratios_beyond_31_bits(kind, options):
-    tensors = [T("x", (1, 4, 4, 2), scales=(1e6,)), T("y", (1, 4, 4, 2), scales=(1e-12,))]
-    inputs = {"ADD": (0, 0), "MEAN": (0, 2)}.get(kind, (0,))
-    if kind == "MEAN":
-        tensors = [tensors[0], replace(tensors[1], shape=(1, 1, 1, 2)), constant("axes", [1, 2])]
-    fields = {"KeepDims": True} if kind == "MEAN" else {}
-    file = File(tensors, (Op(kind, inputs, (1,), options, fields),), (0,), (1,))
-    if kind == "ADD":
-        file = file.tensor(1, scales=(1e-15,))
-    refused(file, "below 2.31", operator="y")
-
-
-def test_bounds_of_an_activation_beyond_32_bits():
-    file = conv_file().operator(0, options={"FusedActivationFunction": 3}).tensor(3, scales=(1e-12,))
-    refused(file, "RELU6.*32 bits", tensor="output")
-
-
-@pytest.mark.parametrize(
-    ("changes", "fine"),
-    [({"data": [0] * 216}, True), ({"data": [0] * 215 + [1]}, False), ({"data": None}, False)],
-)
-def test_scale_zero_is_for_constants_of_zeros(changes, fine):
-    file = conv_file().tensor(1, scales=(0.0,), zero_points=(0,), **changes)
-    if changes["data"] is None:
-        file = replace(file, inputs=(0, 1))
-    if fine:
-        assert read_tflite(file.bytes()).tensors[1].quantisation.scales == (0.0,)
-    else:
-        refused(file, "scale 0.0", tensor="weights", value=0.0)
-
-
-def test_scale_zero_of_one_channel():
-    scales = (0.25,) * 5 + (0.0,)
-    data = [1] * 180 + [0] * 36
-    assert read_tflite(conv_file().tensor(1, scales=scales, data=data).bytes()).tensors[1].quantisation.scales == scales
-    refused(conv_file().tensor(1, scales=scales, data=[*data[:-1], 1]), "scale 0.0", tensor="weights")

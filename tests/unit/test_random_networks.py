@@ -202,7 +202,7 @@ def test_biases_of_int16_have_both_types(graphs: list[Graph]) -> None:
     for kind, types in (
         ("CONV_2D", {DType.INT32, DType.INT64}),
         ("FULLY_CONNECTED", {DType.INT32, DType.INT64, None}),
-        ("DEPTHWISE_CONV_2D", {DType.INT64, None}),
+        ("DEPTHWISE_CONV_2D", {DType.INT32, DType.INT64, None}),
     ):
         drawn = set()
         for graph in graphs:

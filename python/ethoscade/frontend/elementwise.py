@@ -23,11 +23,9 @@ def fully_connected(site: Site) -> FullyConnectedAttrs:
     options = site.optional_options()
     # Of uint8 no runtime takes others than those with bounds.
     activation = site.activation(options) if site.output.dtype is DType.UINT8 else site.bounds(options)
-    check_sums(site, options)
     keep_num_dims = options is not None and bool(options.KeepNumDims())
     if options is not None and options.WeightsFormat() != schema.FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise NotUnderstood("weights are stored in shuffled order")
-    check_scales(site, ifm, weights)
     site.expect_rank(weights, 2, "weights")
     outputs, depth = weights.shape
     elements = math.prod(ifm.shape)
@@ -39,17 +37,18 @@ def fully_connected(site: Site) -> FullyConnectedAttrs:
         )
     check_bias(site, ifm, outputs)
     site.expect_shape((*ifm.shape[:-1], outputs) if keep_num_dims else (elements // depth, outputs))
+    check_sums(site, options)
+    check_scales(site, ifm, weights)
     return FullyConnectedAttrs(activation, keep_num_dims)
 
 
 def softmax(site: Site) -> SoftmaxAttrs:
     """SOFTMAX over the last axis."""
     site.count(1)
-    ifm = site.input(0, "input")
+    site.expect_shape(site.input(0, "input").shape)
     beta = float(site.options().Beta())
     if not math.isfinite(beta):
-        raise site.fail(f"has beta {beta}; it is a finite number", value=beta)
-    site.expect_shape(ifm.shape)
+        raise NotUnderstood(f"beta is {beta}; kernels agree where it is a finite number")
     return SoftmaxAttrs(beta)
 
 

@@ -26,7 +26,7 @@ def leaky_relu(site: Site) -> LeakyReluAttrs:
     function(site)
     ifm, alpha = site.input(0, "input"), float(site.options().Alpha())
     if not math.isfinite(alpha):
-        raise site.fail(f"has alpha {alpha}; it is a finite number", value=alpha)
+        raise NotUnderstood(f"alpha is {alpha}; kernels agree where it is a finite number")
     if site.is_eight_bit(ifm, site.output):
         ratio = scale_of(ifm) / scale_of(site.output)
         site.check_factors(ratio, float(np.float32(abs(alpha))) * ratio)

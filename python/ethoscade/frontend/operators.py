@@ -6,6 +6,7 @@ Owns the table of readers and the names of operators. The kinds that a file of r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .. import schema
@@ -16,6 +17,7 @@ from ..operators import CALLERS, RESOURCE_KINDS, keyed
 from . import binary, channels, elementwise, functions, matrices, moving, recurrent, shaping, svdf, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site
+from .tensors import why_meaningless
 
 _BUILTIN_KINDS = frozenset(k for k, v in vars(schema.BuiltinOperator).items() if isinstance(v, int))
 _BUILTIN_NAMES = {v: k for k, v in vars(schema.BuiltinOperator).items() if isinstance(v, int)}
@@ -68,6 +70,9 @@ def read_operators(
     """
     taken: set[str] = set()
     found = []
+    meaningless = {index: why for index, tensor in enumerate(tensors) if (why := why_meaningless(tensor)) is not None}
+    # Readers see no scales where these mean nothing.
+    seen = tuple(replace(t, quantisation=None) if i in meaningless else t for i, t in enumerate(tensors))
     for index, operator in enumerate(raw):
         code = int(operator.OpcodeIndex())
         if code >= len(kinds):
@@ -76,7 +81,9 @@ def read_operators(
                 operator=f"operator {index}",
                 value=code,
             )
-        found.append(_read_operator(operator, index, kinds[code], tensors, taken, ledger))
+        one = _read_operator(operator, index, kinds[code], seen, taken, ledger)
+        why = next((meaningless[t] for t in (*one.inputs, *one.outputs, *one.intermediates) if t in meaningless), None)
+        found.append(one if why is None or one.opaque is not None else replace(one, attrs=None, opaque=why))
     return tuple(found)
 
 

@@ -156,10 +156,9 @@ def _metadata(entries: Sequence[Any], buffers: Sequence[Bytes], ledger: Ledger) 
     for index, entry in enumerate(entries):
         name = (entry.Name() or b"").decode("utf-8", "replace")
         number = int(entry.Buffer())
+        # What is said beside a network is no part of it: nobody computes otherwise for want of it.
         if number >= len(buffers):
-            raise ModelFormatError(
-                f"metadata '{name}' refers to buffer {number}; the file has {len(buffers)}", value=number
-            )
+            continue
         ledger.charge(int(buffers[number].size), f"metadata entry {index}")
         found.setdefault(name, buffers[number].tobytes())
     return FrozenMap(found)

@@ -1,8 +1,9 @@
 """One operator of the file as the family readers see it, and the two ways to say no.
 
-Owns the lookup of an operator's tensors and the wording of its errors: `Site.fail` for a file that contradicts
-itself, `NotUnderstood` for a legal form that the attributes of `ir` cannot say. Knows no operator in particular, and
-not which types, shapes or constants anybody computes with.
+Owns the lookup of an operator's tensors and the wording of its errors. `Site.fail` is for an operator that no runtime
+prepares, or whose results do not fit the tensors that the file has for them. `NotUnderstood` is for every other form
+without words in `ir`: legal ones, and contradictions that some kernel passes over, each in its own way. Knows no
+operator in particular, and not which types, shapes or constants anybody computes with.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ _MAX_LIST = 256
 
 
 class NotUnderstood(Exception):
-    """The operator is legal and `ir` has no words for it, so it is kept as it is; the argument says what they lack.
+    """The operator has no words in `ir` and is carried to the CPU as it is; the argument says why.
 
-    Never leaves the frontend.
+    Readers raise it after they have compared shapes: memory is planned for these operators too. Never leaves the
+    frontend.
     """
 
 
@@ -82,10 +84,13 @@ class Site:
         return self.tensors[self.outputs[0]]
 
     def options(self) -> Any:
-        """The options table that the kind has. Raises `ModelFormatError` if the operator has another or none."""
+        """The options table that the kind has. Raises `NotUnderstood` if the operator has another or none.
+
+        Runtimes then take zeros for the options that they know, and so would others in another version.
+        """
         options = self.optional_options()
         if options is None:
-            raise self.fail(f"has no {OPERATORS[self.kind].options}; the file is incomplete", value=None)
+            raise NotUnderstood(f"it has no {OPERATORS[self.kind].options}; the file is incomplete")
         return options
 
     def optional_options(self) -> Any | None:
@@ -96,8 +101,8 @@ class Site:
     def activation(self, options: Any | None) -> Activation:
         """The fused activation.
 
-        Raises `NotUnderstood` for tanh and the like, `ModelFormatError` for unknown codes and for bounds that the
-        output's scale puts beyond 32 bits.
+        Raises `NotUnderstood` for tanh and the like, for unknown codes and for bounds that the output's scale puts
+        beyond 32 bits.
         """
         if options is None:
             return Activation.NONE
@@ -106,7 +111,7 @@ class Site:
             self.check_bounds(_ACTIVATION_OF_CODE[code])
             return _ACTIVATION_OF_CODE[code]
         if code not in _ACTIVATION_NAMES:
-            raise self.fail(f"has activation {code}, which TensorFlow Lite does not define", value=code)
+            raise NotUnderstood(f"fused activation {code}, which TensorFlow Lite does not define")
         raise NotUnderstood(f"fused activation {_ACTIVATION_NAMES[code]}")
 
     def bounds(self, options: Any | None) -> Activation:
@@ -119,16 +124,15 @@ class Site:
         return Activation.NONE if is_boundless else self.activation(options)
 
     def check_factors(self, *factors: float, most: int = MAX_LEFT_SHIFT) -> None:
-        """Raises `ModelFormatError` for a factor of results that no kernel defines: they shift by `most` at most."""
+        """Raises `NotUnderstood` for a factor of results beyond 2^`most`: there kernels saturate, wrap or shift."""
         # Shifts grow with factors: most often the largest tells of all.
         if all(map(math.isfinite, factors)) and multiplier_and_shift(max(factors, default=0.0))[1] <= most:
             return
         for factor in factors:
             if not math.isfinite(factor) or multiplier_and_shift(factor)[1] > most:
-                raise self.fail(
-                    f"multiplies its results by {factor:g}, from the scales of its tensors; kernels are defined below "
-                    f"2^{most}",
-                    value=factor,
+                raise NotUnderstood(
+                    f"it multiplies its results by {factor:g}, from the scales of its tensors; kernels agree below "
+                    f"2^{most}"
                 )
 
     def expect_shape(self, expected: tuple[int, ...], why: str = "", output: int = 0) -> None:
@@ -163,16 +167,14 @@ class Site:
             )
 
     def check_bounds(self, activation: Activation) -> None:
-        """Raises `ModelFormatError` for an output of which `activation`'s bounds, in stored integers, leave 32 bits."""
+        """Raises `NotUnderstood` for an output of which `activation`'s bounds, in stored integers, leave 32 bits."""
         quantisation, largest = self.output.quantisation, max(abs(bound or 0.0) for bound in real_bounds(activation))
         if quantisation is None or not largest:
             return
         if any(largest >= scale * 2**31 for scale in quantisation.scales):
-            raise self.fail(
-                f"writes '{self.output.name}' of scale {min(quantisation.scales):g} with activation "
-                f"{activation.name}; the bound {largest:g} in units of that scale does not fit 32 bits",
-                tensor=self.output,
-                value=min(quantisation.scales),
+            raise NotUnderstood(
+                f"it writes '{self.output.name}' of scale {min(quantisation.scales):g} with activation "
+                f"{activation.name}; the bound {largest:g} in units of that scale does not fit 32 bits"
             )
 
     def expect_rank(self, tensor: Tensor, rank: int, role: str) -> None:
@@ -204,17 +206,14 @@ class Site:
     def constant_integers(self, index: int, role: str) -> list[int]:
         """The elements of a constant int32 or int64 input, flattened.
 
-        Raises `NotUnderstood` where it is absent or known only at run time, `ModelFormatError` for another type.
+        Raises `NotUnderstood` where it is absent, known only at run time or of another type, whose bytes kernels take
+        for these.
         """
         tensor = self.optional(index)
         if tensor is None:
             raise NotUnderstood(f"{role} (input {index}) is missing")
         if tensor.dtype not in (DType.INT32, DType.INT64):
-            raise self.fail(
-                f"has {role} '{tensor.name}' of type {tensor.dtype.value}; it takes int32 or int64",
-                tensor=tensor,
-                value=tensor.dtype.value,
-            )
+            raise NotUnderstood(f"{role} '{tensor.name}' is {tensor.dtype.value}; int32 and int64 are known")
         if tensor.data is None:
             raise NotUnderstood(f"{role} '{tensor.name}' is not constant")
         if tensor.data.size > _MAX_LIST:

@@ -27,7 +27,8 @@ def svdf(site: Site) -> SvdfAttrs:
     )
     bias, rank = site.optional(SvdfInputs.bias), int(site.options().Rank())
     for tensor, role in ((ifm, "input"), (weights, "weights"), (times, "weights in time"), (state, "state")):
-        site.expect_rank(tensor, 2, role)
+        if len(tensor.shape) != 2:
+            raise NotUnderstood(f"an SVDF with {role} '{tensor.name}' of shape {list(tensor.shape)}")
     _check_types(site, bias, (ifm, weights, times, state))
     _check_shapes(site, rank, bias)
     site.check_factors(*svdf_scales(ifm, weights, times, state, site.output))

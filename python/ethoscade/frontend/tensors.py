@@ -116,8 +116,6 @@ def _read_tensor(raw: Any, name: str, buffers: Sequence[Bytes], ledger: Ledger) 
         if parameters is not None:
             parameters = checked(parameters, f"quantisation of tensor '{name}'", ledger)
             quantisation = read_quantisation(parameters, name, shape, dtype)
-            if quantisation is not None and 0.0 in quantisation.scales:
-                _require_zeros(name, quantisation, data)
     is_variable = bool(raw.IsVariable())
     if is_variable and data is not None:
         raise ModelFormatError(
@@ -180,45 +178,62 @@ def _read_data(raw: Any, name: str, shape: tuple[int, ...], dtype: DType, buffer
             constraint="sparse constant",
         )
     expected = math.prod(shape) * dtype.size_bytes
-    if content.size != expected:
+    # Vela pads constants, and runtimes read as much as the shape has.
+    if content.size < expected:
         raise ModelFormatError(
             f"constant '{name}' of type {dtype.value}{list(shape)} needs {expected} bytes, "
             f"its buffer {index} has {content.size}",
             tensor=name,
             value=int(content.size),
         )
-    return content.view(dtype.numpy).reshape(shape)
+    return content[:expected].view(dtype.numpy).reshape(shape)
 
 
-def _require_zeros(name: str, quantisation: Quantisation, data: Array | None) -> None:
-    """Converters give scale 0 to constants of which every element is zero; nothing else can have it."""
-    if data is not None:
-        slices = [data] if quantisation.axis is None else np.moveaxis(data, quantisation.axis, 0)
-        stated = zip(quantisation.scales, quantisation.zero_points, slices, strict=True)
-        if all(scale > 0 or bool((values == zero_point).all()) for scale, zero_point, values in stated):
-            return
-    raise ModelFormatError(
-        f"tensor '{name}' has scale 0.0; a scale is greater than 0, unless every element that it is for is a constant "
-        f"zero",
-        tensor=name,
-        value=0.0,
+def why_meaningless(tensor: Tensor) -> str | None:
+    """Why a tensor's scales and zero points say nothing of its elements, None where they do or where there are none.
+
+    Runtimes compute with such numbers all the same, each kernel in its own way.
+    """
+    quantisation = tensor.quantisation
+    if quantisation is None:
+        return None
+    low, high = tensor.dtype.limits
+    beyond = next((point for point in quantisation.zero_points if not low <= point <= high), None)
+    if beyond is not None:
+        return f"tensor '{tensor.name}' has zero point {beyond}, outside of {tensor.dtype.value} ({low} to {high})"
+    least = min(quantisation.scales)
+    if least > 0 or (least == 0 and _is_zero_where_unscaled(tensor.data, quantisation)):
+        return None
+    return (
+        f"tensor '{tensor.name}' has scale {least}; a scale is greater than 0, unless every element that it is for is "
+        f"a constant zero"
     )
+
+
+def _is_zero_where_unscaled(data: Array | None, quantisation: Quantisation) -> bool:
+    """Converters give scale 0 to constants of which every element is zero; nothing else can have it."""
+    if data is None:
+        return False
+    slices = [data] if quantisation.axis is None else np.moveaxis(data, quantisation.axis, 0)
+    stated = zip(quantisation.scales, quantisation.zero_points, slices, strict=True)
+    return all(scale > 0 or bool((values == zero_point).all()) for scale, zero_point, values in stated)
 
 
 def read_quantisation(parameters: Any, name: str, shape: tuple[int, ...], dtype: DType) -> Quantisation | None:
     """The quantisation of one tensor, None if the file gives no scale.
 
-    A scale may be 0 here; what that says of the elements is for the caller to check.
-    Exactly one scale is per tensor whatever `quantized_dimension` says: old files carry a stray one.
-    Raises `ModelFormatError` for scales and zero points that cannot be or that do not match the shape.
+    Whether its numbers mean anything is `why_meaningless`' matter. Exactly one scale is per tensor whatever
+    `quantized_dimension` says: old files carry a stray one.
+    Raises `ModelFormatError` for scales that are no numbers, and for scales and zero points that do not match the
+    shape.
     """
     raw_scales = parameters.ScaleAsNumpy()
     scales = () if isinstance(raw_scales, int) else tuple(map(float, raw_scales.tolist()))
     zero_points = tuple(integers(parameters, "ZeroPoint"))
     if not scales:
         return None
-    if not (all(map(math.isfinite, scales)) and min(scales) >= 0):
-        scale = next(scale for scale in scales if not (math.isfinite(scale) and scale >= 0))
+    if not all(map(math.isfinite, scales)):
+        scale = next(scale for scale in scales if not math.isfinite(scale))
         raise ModelFormatError(
             f"tensor '{name}' has scale {scale}; a scale is finite and greater than 0", tensor=name, value=scale
         )
@@ -229,14 +244,6 @@ def read_quantisation(parameters: Any, name: str, shape: tuple[int, ...], dtype:
             f"tensor '{name}' has {len(scales)} scales and {len(zero_points)} zero points; there must be as many",
             tensor=name,
             value=len(zero_points),
-        )
-    low, high = dtype.limits
-    if not (low <= min(zero_points) and max(zero_points) <= high):
-        zero_point = next(zero_point for zero_point in zero_points if not low <= zero_point <= high)
-        raise ModelFormatError(
-            f"tensor '{name}' has zero point {zero_point}, outside of {dtype.value} ({low} to {high})",
-            tensor=name,
-            value=zero_point,
         )
     if len(scales) == 1:
         return Quantisation(scales, zero_points)

@@ -21,9 +21,6 @@ def conv_2d(site: Site) -> ConvAttrs:
     site.count(2, 3)
     ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
     options = site.options()
-    activation = site.bounds(options)
-    check_sums(site, options)
-    check_scales(site, ifm, weights)
     site.expect_rank(ifm, 4, "feature map")
     site.expect_rank(weights, 4, "weights")
     outputs, kernel_h, kernel_w, depth = weights.shape
@@ -36,7 +33,9 @@ def conv_2d(site: Site) -> ConvAttrs:
     check_bias(site, ifm, outputs)
     window = _window(site, options, kernel_h, kernel_w, ifm)
     _expect_feature_map(site, ifm, window, outputs)
-    return ConvAttrs(window, activation)
+    check_sums(site, options)
+    check_scales(site, ifm, weights)
+    return ConvAttrs(window, site.bounds(options))
 
 
 def depthwise_conv_2d(site: Site) -> ConvAttrs:
@@ -47,8 +46,6 @@ def depthwise_conv_2d(site: Site) -> ConvAttrs:
     site.count(2, 3)
     ifm, weights = site.input(0, "feature map"), site.input(1, "weights")
     options = site.options()
-    activation = site.bounds(options)
-    check_scales(site, ifm, weights)
     site.expect_rank(ifm, 4, "feature map")
     site.expect_rank(weights, 4, "weights")
     first, kernel_h, kernel_w, outputs = weights.shape
@@ -60,17 +57,15 @@ def depthwise_conv_2d(site: Site) -> ConvAttrs:
             tensor=weights,
             value=weights.shape,
         )
-    multiplier = int(options.DepthMultiplier())
-    if multiplier not in (0, outputs // depth):
-        raise site.fail(
-            f"has depth multiplier {multiplier}; '{weights.name}' makes {outputs} channels of {depth}",
-            tensor=weights,
-            value=multiplier,
-        )
     check_bias(site, ifm, outputs)
     window = _window(site, options, kernel_h, kernel_w, ifm)
     _expect_feature_map(site, ifm, window, outputs)
-    return ConvAttrs(window, activation, outputs // depth)
+    multiplier = int(options.DepthMultiplier())
+    if multiplier not in (0, outputs // depth):
+        # LiteRT takes the shapes' multiplier, Micro the stated one.
+        raise NotUnderstood(f"depth multiplier is {multiplier}; '{weights.name}' makes {outputs} channels of {depth}")
+    check_scales(site, ifm, weights)
+    return ConvAttrs(window, site.bounds(options), outputs // depth)
 
 
 def transpose_conv(site: Site) -> TransposeConvAttrs:
@@ -81,8 +76,6 @@ def transpose_conv(site: Site) -> TransposeConvAttrs:
     site.count(3, 4)
     weights, ifm, ofm = site.input(1, "weights"), site.input(2, "feature map"), site.output
     options = site.options()
-    activation = site.bounds(options)
-    check_scales(site, ifm, weights)
     site.expect_rank(ifm, 4, "feature map")
     site.expect_rank(weights, 4, "weights")
     outputs, kernel_h, kernel_w, depth = weights.shape
@@ -110,7 +103,8 @@ def transpose_conv(site: Site) -> TransposeConvAttrs:
         raise NotUnderstood(
             f"its window makes {rows}x{columns} of its output, and not the {ifm.shape[1]}x{ifm.shape[2]} that it reads"
         )
-    return TransposeConvAttrs(window, (shape[1], shape[2]), activation)
+    check_scales(site, ifm, weights)
+    return TransposeConvAttrs(window, (shape[1], shape[2]), site.bounds(options))
 
 
 def pool_2d(site: Site) -> PoolAttrs:
@@ -118,15 +112,14 @@ def pool_2d(site: Site) -> PoolAttrs:
     site.count(1)
     ifm = site.input(0, "feature map")
     options = site.options()
-    activation = site.bounds(options)
     site.expect_rank(ifm, 4, "feature map")
     window = _window(site, options, int(options.FilterHeight()), int(options.FilterWidth()), ifm)
     _expect_feature_map(site, ifm, window, ifm.shape[3])
-    return PoolAttrs(window, activation)
+    return PoolAttrs(window, site.bounds(options))
 
 
 def check_scales(site: Site, ifm: Tensor, weights: Tensor) -> None:
-    """Raises `ModelFormatError` for scales of quantised tensors whose product no kernel defines."""
+    """Raises `NotUnderstood` for scales of quantised tensors whose product no two kernels define alike."""
     if site.is_eight_bit(ifm, site.output) and weights.dtype is ifm.dtype:
         site.check_factors(*effective_scales(site.kind, ifm, weights, site.output))
     elif site.is_quantised(ifm, site.output) and weights.dtype is DType.INT8:
@@ -144,16 +137,17 @@ def check_sums(site: Site, options: Any) -> None:
 
 
 def check_bias(site: Site, ifm: Tensor, outputs: int, place: int = 2) -> None:
-    """The bias (input `place`) of 8-bit feature maps is a vector of int32, any other's has one element per output.
+    """The bias (input `place`) has one element per output, of int32 with 8-bit feature maps.
 
-    That of int16 is int64, of CONV_2D and FULLY_CONNECTED int32 as well. Raises `ModelFormatError`, and
-    `NotUnderstood` where what kernels make of it depends on other bytes of the file.
+    With those of int16 it is of int64 or of int32, which makes sums of 32 bits. No runtime has a DEPTHWISE_CONV_2D of
+    the latter; converters write it, and Vela and the NPU sum it as they do that of a CONV_2D. Raises
+    `ModelFormatError`, and `NotUnderstood` where what kernels make of it depends on other bytes of the file.
     """
     bias = site.optional(place)
     if bias is None:
         return
     eight_bit = site.is_eight_bit(ifm, site.output)
-    possible = (DType.INT64,) if site.kind == "DEPTHWISE_CONV_2D" else (DType.INT32, DType.INT64)
+    possible = (DType.INT32, DType.INT64)
     if site.kind == "TRANSPOSE_CONV" and ifm.dtype is DType.INT16 and bias.dtype is DType.INT32:
         raise NotUnderstood("kernels take its bias of int32 for one of int64, and read on behind it")
     if not eight_bit and site.is_quantised(ifm, site.output) and bias.dtype not in possible:

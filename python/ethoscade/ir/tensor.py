@@ -88,7 +88,8 @@ class Quantisation:
     """real = scale * (stored - zero_point); one entry per tensor, or one per slice along `axis`.
 
     `scales` are the file's float32 values, finite and positive, held as Python floats without rounding. Only a constant
-    may have the scale 0, where every element that it is for is zero.
+    may have the scale 0, where every element that it is for is zero. A file may have other scales, and zero points that
+    the element type does not hold: operators with such a tensor are opaque.
     """
 
     scales: tuple[float, ...]

@@ -27,7 +27,7 @@ class ModelBuilder(MatrixRecorder):
     """Collects tensors and operators; `build` writes the file.
 
     `dtype` is INT8, UINT8 or INT16; int8 convolution weights are quantised per channel unless `per_channel` is False.
-    Biases of int16 operators are int64, or int32 with `narrow_biases` where kernels take that. Weights
+    Biases of int16 operators are int64, or int32 with `narrow_biases` where sums are known then. Weights
     and biases that are not given are drawn (He-initialised) from a PCG64 generator with `seed`. An activation
     without explicit quantisation gets the range that a float64 run of the network on one seeded input shows. `codes_in`
     is the field that tells an operator's kind in the file: "both", "old" or "new". `dead_share` is how many of the
@@ -151,7 +151,7 @@ class ModelBuilder(MatrixRecorder):
         fan_in = window.kernel_h * window.kernel_w
         axis, kind = self._axis(x, 3), self._weight_type(x)
         w, w_real = self._weights(shape, gain / np.sqrt(fan_in), weights, weight_quantisation, axis, kind, outputs=3)
-        b, b_real = self._bias(x, w, channels, bias, narrow=False) if use_bias else (None, None)
+        b, b_real = self._bias(x, w, channels, bias) if use_bias else (None, None)
         return self._operator(
             "DEPTHWISE_CONV_2D",
             [x.index, w.index, *([] if b is None else [b])],
