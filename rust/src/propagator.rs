@@ -141,7 +141,8 @@ impl Propagator {
         }
     }
 
-    /// Input span along `axis` for the output span `out`, before clamping. Meaningful where separable.
+    /// Input span along `axis` for the output span `out`, before clamping. Meaningful where separable: `model::faults`
+    /// refuses graphs with others before anything is searched.
     #[inline]
     pub fn span(&self, axis: Axis, out: Span) -> Span {
         debug_assert!(self.is_separable(), "rows of {self:?} depend on columns");

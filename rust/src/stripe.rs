@@ -159,6 +159,7 @@ impl Tiling {
     pub fn band(&self, tile: u32, extent: i64, multiple: i64) -> Span {
         let (number, tiles) = (i64::from(tile), i64::from(self.tiles));
         let units = (extent + multiple - 1) / multiple;
+        // The search cuts no more bands than there are units, and Plans that do are refused.
         debug_assert!(tile < self.tiles && tiles <= units.max(1), "band {tile} of {self:?} of {extent}");
         let end = units * (number + 1) / tiles * multiple;
         Span::new(units * number / tiles * multiple, end.min(extent))

@@ -247,7 +247,8 @@ def _channels(output: Surface, stripe: Stripe, place: OperationConstants | None)
     groups = place.first_channel
     if output.layout is Layout.NHCWB16:
         groups, rest = divmod(groups, BRICK_CHANNELS)
-        assert rest == 0, "slices of the output channels start at a brick"
+        if rest:
+            raise CodegenError(f"a slice of the output begins at channel {place.first_channel}, inside a brick of 16")
     skip = groups * output.stride_c
     first, *others = output.offsets
     used = (output.shape[1] > output.width_0, output.shape[0] > output.height_0)

@@ -125,7 +125,7 @@ class Streams:
         Raises `CodegenError` for a choice that the NPU does not have or weights that cannot be encoded.
         """
         _check(operation, self._accelerator, choice)
-        assert operation.weights is not None
+        assert operation.weights is not None, "callers ask of operations with weights"
         window, weights = operation.window, operation.weights
         values, micro = weights.values[first : first + channels], self._accelerator.micro_block[2]
         depthwise, wide = operation.kind is OperationKind.DEPTHWISE, operation.ifm.dtype.size_bytes > 1

@@ -360,6 +360,9 @@ class _Translator:
         elif kernel.constant is not None:
             op.ifm2 = self._surface(kernel.constant, second)
         elif kernel.scalar is not None:
+            low, high = kernel.scalar.dtype.limits
+            if not low <= kernel.scalar.value <= high:
+                raise CodegenError(f"operand {kernel.scalar.value} is no {kernel.scalar.dtype.value}")
             # The API takes the real number and quantises it, by the scale that it takes the operand's factor from too.
             op.ifm2 = self._scalar(kernel.scalar, second)
             op.ifm2_scalar = (kernel.scalar.value - kernel.scalar.zero_point) * second

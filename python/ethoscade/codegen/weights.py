@@ -168,7 +168,7 @@ class Encoder:
 
     def length_bytes(self, operation: NpuOperation, choice: EncodingChoice) -> int:
         """Bytes of an operation's weights and scale records as a whole. Raises `CodegenError`."""
-        assert operation.weights is not None
+        assert operation.weights is not None, "callers ask of operations with weights"
         channels = len(operation.weights.bias)
         scales = -(-channels * SCALE_RECORD_BYTES // ALIGNMENT) * ALIGNMENT
         return self._streams.of(operation, choice, 0, channels).length_bytes + scales
@@ -176,7 +176,7 @@ class Encoder:
     def _weighted(
         self, operation: NpuOperation, choice: EncodingChoice, staged: EncodingChoice | None, slices: SliceChoice | None
     ) -> EncodedOperation:
-        assert operation.weights is not None
+        assert operation.weights is not None, "callers ask of operations with weights"
         channels = len(operation.weights.bias)
         whole = self._encoded(operation, choice, 0, channels)
         copied = None if staged is None else self._encoded(operation, staged, 0, channels)
@@ -189,7 +189,7 @@ class Encoder:
         return EncodedOperation(whole, copied, parts)
 
     def _encoded(self, operation: NpuOperation, choice: EncodingChoice, first: int, channels: int) -> Encoded:
-        assert operation.weights is not None
+        assert operation.weights is not None, "callers ask of operations with weights"
         stream = self._streams.of(operation, choice, first, channels)
         return Encoded(stream, encode_scales(operation.weights, first, channels), choice, first, channels)
 

@@ -136,7 +136,8 @@ class Tensor:
     def reset_value(self) -> Array:
         """What a variable tensor holds before the first run (TFLite's ResetVariableTensors): 0, int8 its zero point."""
         value = self.quantisation.zero_point if self.dtype is DType.INT8 and self.quantisation is not None else 0
-        return np.full(self.shape, value, self.dtype.numpy)
+        # A zero point that the type does not hold is set as runtimes do: its last byte everywhere.
+        return np.full(self.shape, value, np.int64).astype(self.dtype.numpy)
 
     @property
     def size_bytes(self) -> int:

@@ -135,7 +135,9 @@ class Session:
             request["source"] = np.frombuffer(self._source, np.uint8)
             self._start()
         child = self._child
-        assert child is not None and child.stdin is not None and child.stdout is not None
+        assert child is not None and child.stdin is not None and child.stdout is not None, (
+            "started just now, with pipes"
+        )
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **request)
         slow = threading.Timer(_TIMEOUT_SECONDS, child.kill)
@@ -176,7 +178,7 @@ class Session:
     def _ended(self, child: subprocess.Popen[bytes]) -> VerificationError:
         """Why there is no answer: what the child said last, and how it ended."""
         status = child.wait()
-        assert self._said is not None
+        assert self._said is not None, "the child was started with it"
         self._said.seek(0)
         lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
         self.close()

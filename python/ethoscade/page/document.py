@@ -26,7 +26,8 @@ def render(page: Page) -> str:
     """The page's HTML. Charts' scripts are included where the page has such charts."""
     parts = [part for chapter in page.chapters for part in chapter.parts]
     names = [part.name for part in parts if isinstance(part, Grid | Chart)] + [one.name for one in page.chapters]
-    assert len(names) == len(set(names)), "names of tables, charts and chapters are addresses in the page"
+    if len(names) != len(set(names)):
+        raise AssertionError("names of tables, charts and chapters are addresses in the page")
     kinds = dict.fromkeys(kind for part in parts if isinstance(part, Chart) for kind in (*part.uses, part.kind))
     style = _asset("page.css")
     script = "\n".join(["'use strict';", _asset("page.js"), _asset("tables.js"), *map(_chart_script, kinds)])

@@ -44,7 +44,8 @@ class Grid:
     open_rows: int = 200
 
     def __post_init__(self) -> None:
-        assert all(len(row) == len(self.columns) for row in self.rows), f"rows of '{self.name}' have other columns"
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise AssertionError(f"rows of '{self.name}' have other columns")
 
 
 @dataclass(frozen=True)

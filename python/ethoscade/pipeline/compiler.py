@@ -287,7 +287,7 @@ def within_memory(
 
     `extra` bytes lie there besides. Raises `BudgetError` if there are none.
     """
-    assert memory.size_bytes is not None
+    assert memory.size_bytes is not None, "callers pass a memory that has a size"
     taken = [place(proposal).pool_bytes[-1] + extra for proposal in curve.proposals]
     kept = [index for index, size in enumerate(taken) if size <= memory.size_bytes]
     if not kept:
@@ -377,7 +377,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
     if fitting:
         wanted = {"performance": fitting[-1], "size": fitting[0], "balanced": knee_of(fitting)}[optimise]
         return curve.proposals[curve.points.index(wanted)]
-    assert budget is not None
+    assert budget is not None, "without a budget every point fits, and a curve has one"
     peak = floor_of(network, curve)
     raise BudgetError(
         f"'{network.source.name}' does not fit into {budget} bytes of SRAM: the smallest schedule needs "

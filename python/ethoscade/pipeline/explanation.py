@@ -171,7 +171,7 @@ class _ProgramReader:
     def _border(self, step: int) -> ExplainedGroup:
         """A call around the schedule, which is a group of its own."""
         call = self.program.steps[step]
-        assert isinstance(call, CallOperator)
+        assert isinstance(call, CallOperator), "what belongs to no group of the schedule is a call around it"
         op = self.graph.operators[call.operator]
         held = dict.fromkeys(_called_buffers(self.graph, self.program, call.operator))
         buffers = tuple(self._most(index) for index in held)

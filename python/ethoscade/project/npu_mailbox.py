@@ -82,7 +82,7 @@ class NpuServer:
 
     def _watch(self) -> None:
         mailbox = self._mailbox
-        assert mailbox is not None
+        assert mailbox is not None, "the thread is started after it and joined before it goes"
         while not self._over.wait(_IDLE_SECONDS):
             if mailbox.bell == _RUNG:
                 mailbox.result = self._execute(mailbox)

@@ -37,6 +37,7 @@ def first_part(payload: bytes, operations: int) -> bytes:
     if operations or payload[:4] != b"COP1":
         raise ProjectError("an NPU program has fewer operations than the project's description says: build it anew")
     part = [*stream[:end], _STOP]
-    assert len(part) < _LONGEST
+    if len(part) >= _LONGEST:
+        raise ProjectError(f"an NPU program has {len(part)} words; drivers run less than {_LONGEST}")
     head = (len(part) & 0xFFFF) << 16 | (len(part) >> 16) << 8 | _STREAM
     return struct.pack(f"<{at + 1 + len(part)}I", *words[:at], head, *part)

@@ -50,7 +50,7 @@ class ProcessStream:
 
     def send(self, data: bytes) -> None:
         """See `ByteStream`."""
-        assert self._process.stdin is not None
+        assert self._process.stdin is not None, "it was started with a pipe"
         try:
             rest = memoryview(data)
             while rest:
@@ -60,7 +60,7 @@ class ProcessStream:
 
     def receive(self, seconds: float) -> bytes:
         """See `ByteStream`."""
-        assert self._process.stdout is not None
+        assert self._process.stdout is not None, "it was started with a pipe"
         ready, _, _ = select.select([self._process.stdout], [], [], seconds)
         if not ready:
             return b""

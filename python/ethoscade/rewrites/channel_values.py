@@ -241,7 +241,7 @@ def _output(graph: Graph, op: Operator, sums: Integers, known: Mask) -> Constant
     reals = effective_scales(op.kind, ifm, weights, ofm)
     reals = reals * len(sums) if len(reals) == 1 else reals
     activation = op.attrs.activation if isinstance(op.attrs, (ConvAttrs, FullyConnectedAttrs)) else None
-    assert activation is not None
+    assert activation is not None, "operators with weights have one; the caller sees to it that it is no opaque one"
     lowest, highest = activation_range(ofm.quantisation, ofm.dtype, activation)
     found: list[int | None] = []
     for total, real, is_known in zip(sums + bias_of(graph, op, len(sums)), reals, known, strict=True):

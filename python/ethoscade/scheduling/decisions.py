@@ -372,7 +372,7 @@ class _Reading:
 
     def cache(self, decision: CacheRead) -> None:
         kernel = self.problem.specs[decision.part].kernel
-        assert kernel is not None
+        assert kernel is not None, "decisions about Parts on the CPU are refused before they are carried out"
         staged = kernel.constant_bytes if kernel.staged is None else kernel.staged.bytes
         if decision.operand is not None:
             self._copy_operand(decision, decision.operand)

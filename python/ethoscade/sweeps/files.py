@@ -82,7 +82,7 @@ class RowFile:
 
     def add(self, rows: Iterable[SweepRow]) -> None:
         """Append an answer. Raises `CodegenError` where the disk is full."""
-        assert self._stream is not None
+        assert self._stream is not None, "rows are added between entering and leaving"
         try:
             self._stream.write(_lines(rows, self._with_seconds))
             self._stream.flush()

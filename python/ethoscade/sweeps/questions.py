@@ -148,7 +148,7 @@ def _boards(text: str, config: str | os.PathLike[str] | None) -> list[SweepTarge
     if not names_board(text):
         return []
     target = compilation_target(config=config, board=text)
-    assert target.board is not None
+    assert target.board is not None, "one was asked for by name"
     # What the board's table says of its sources is nothing that an answer depends on.
     return [SweepTarget(target.board.name, replace(target, board=None))]
 

@@ -106,7 +106,7 @@ class _Worker:
     def call(self, call: bytes, seconds: float | None) -> Any:
         """The function's result, or raised what it raised."""
         process = self._started()
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None and process.stdout is not None, "it was started with pipes"
         late = threading.Event()
         timer = None
         try:
@@ -144,7 +144,7 @@ class _Worker:
             if self._process is not None and self._process.poll() is None:
                 return self._process
             process = self._process = _start()
-        assert process.stdout is not None
+        assert process.stdout is not None, "it was started with pipes"
         try:
             if receive(process.stdout) != IS_READY:
                 raise EOFError
@@ -156,7 +156,7 @@ class _Worker:
         """The exit status of a process that is ended."""
         process.kill()
         for stream in (process.stdin, process.stdout):
-            assert stream is not None
+            assert stream is not None, "it was started with pipes"
             with contextlib.suppress(OSError, ValueError):
                 stream.close()
         return process.wait()

@@ -55,7 +55,8 @@ impl<'k, T: Value> Rows<'k, T> {
         self.columns * self.ifm.depth as usize
     }
 
-    /// Loads the rows that output row `y` needs; call it with ascending `y`.
+    /// Loads the rows that output row `y` needs; call it with ascending `y`, which every kernel's loop over rows does
+    /// whatever the registers say.
     ///
     /// # Errors
     /// What reading the IFM refuses.

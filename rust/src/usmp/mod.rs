@@ -136,7 +136,7 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     };
     let placement = arrangement.placement(&instance);
     refuse_overflow(&instance, problem, &placement, &lower_bounds)?;
-    debug_assert_eq!(check::check(problem, &placement), Ok(()));
+    debug_assert_eq!(check::check(problem, &placement), Ok(()), "what a solver placed breaks the problem's rules");
     debug_assert!(placement.peaks.iter().zip(&lower_bounds).all(|(peak, bound)| bound <= peak), "a bound was beaten");
     let stop_reason = if optimal { StopReason::Complete } else { stop_reason };
     let iterations = found.iterations;
