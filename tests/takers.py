@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import ethoscade
 import numpy as np
 import tflite
+from ethoscade.errors import EthoscadeError
 from model_mutations import outcome
 
 TAKES = "takes"
@@ -82,3 +84,36 @@ def _in_vela(data: bytes) -> str:
         except Exception as error:  # noqa: BLE001 - whatever it says, it does not take the file
             return f"{type(error).__name__}: {error}"
         return TAKES if any(made.glob("*_vela.tflite")) else f"no file: {said.getvalue()[-200:]}"
+
+
+NO_NETWORK: Mapping[str, str] = {
+    "lies outside the file": "LiteRT's Python API follows references unchecked",
+    "before anything makes it": "an operator reads memory that nobody has written",
+    "or already made": "two write one tensor",
+    "made by no operator": "an output is whatever the memory holds",
+    "has constant data": "what a caller gives is a constant",
+    "there is nothing to compile": "no operator, or no subgraph",
+    "the model has no": "neither inputs nor outputs",
+    "name a tensor twice": "one input has two values",
+    "moves elements of": "kernels copy the input's bytes, whatever the output holds",
+    "variable": "READ_VARIABLE and ASSIGN_VARIABLE copy bytes, whatever the tensors hold",
+    "which ethoscade cannot place in memory": "elements of a type that NumPy has not, BFLOAT16 or INT4",
+    "the model is not quantised": "nothing is for the NPU",
+}
+"""What is refused on purpose though LiteRT and Vela look past it, by a part of the sentence, and why."""
+
+
+def refused_alone(data: bytes) -> str | None:
+    """Our reason against a file that LiteRT and Vela both take, None where there is none or where it is on purpose."""
+    why, _, _ = outcome(data, _refusal)
+    if why == TAKES or any(part in why for part in NO_NETWORK):
+        return None
+    return why if litert(data) == TAKES and vela(data) == TAKES else None
+
+
+def _refusal(data: bytes) -> str:
+    try:
+        ethoscade.compile(data)
+    except EthoscadeError as error:
+        return str(error)
+    return TAKES

@@ -9,9 +9,12 @@ import os
 import random
 import struct
 import sys
+from dataclasses import replace
 
 import pytest
+import takers
 from model_mutations import DIED, HANG, MEMORY, TRACEBACK, is_bad, many, mutate, outcome, places, summary, victims
+from tflite_files import conv_file
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork") or not sys.platform.startswith("linux"), reason="children under limits need Linux"
@@ -30,6 +33,23 @@ def test_mutated_models_are_right_or_refused(files: list[bytes]) -> None:
         assert not is_bad(words), f"file {number}: {words}"
         ends[summary(words)] = ends.get(summary(words), 0) + 1
     assert ends["compiled and right"] > 15 and ends["refused (ModelFormatError)"] > 25
+
+
+def test_nothing_is_refused_that_litert_and_vela_take(files: list[bytes]) -> None:
+    """But for what `takers.NO_NETWORK` has, with a reason each."""
+    pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
+    takers.warm_up()
+    alone = {number: why for number, data in many(files, 100, 2025) if (why := takers.refused_alone(data)) is not None}
+    assert alone == {}
+
+
+def test_a_refusal_of_ours_alone_is_noticed(monkeypatch) -> None:
+    """Both take a network of which an input is named twice; here that is refused on purpose."""
+    pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
+    twice = replace(conv_file(), inputs=(0, 0)).bytes()
+    assert takers.refused_alone(twice) is None and takers.refused_alone(conv_file().bytes()) is None
+    monkeypatch.setattr(takers, "NO_NETWORK", {})
+    assert "name a tensor twice" in (takers.refused_alone(twice) or "")
 
 
 def test_every_kind_of_number_is_found_and_changed(files: list[bytes]) -> None:

@@ -499,3 +499,16 @@ def test_verify_without_litert_names_the_extra(monkeypatch: pytest.MonkeyPatch) 
     compiled = ethoscade.compile(tiny_conv(), config=_CONFIG)
     with pytest.raises(ethoscade.VerificationError, match=r"ethoscade\[verify\]"):
         compiled.verify(1)
+
+
+def test_a_network_that_hands_out_a_constant_alone() -> None:
+    """Nothing of it runs, and its input lies in the arena all the same."""
+    weights = tuple(range(4))
+    file = File(
+        (T("x", (1, 4)), T("y", (1, 4)), T("c", (4,), data=weights)),
+        (Op("ADD", (0, 0), (1,), "AddOptions"),),
+        (0,),
+        (2,),
+    )
+    compiled = ethoscade.compile(file.bytes())
+    np.testing.assert_array_equal(compiled.simulate({"x": np.zeros((1, 4), np.int8)}).outputs["c"], weights)

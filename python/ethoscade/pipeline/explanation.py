@@ -306,7 +306,8 @@ def _called_buffers(graph: Graph, program: Program, operator: int) -> Iterator[i
 def live_bytes_by_step(arranged: Arrangement) -> list[int]:
     """Sum of bytes of the scarce memory that are alive at each step; without steps what lies there all the same."""
     program = arranged.program
-    changes = [0] * (len(program.steps) + 1)
+    # A buffer is alive for a step at least, also where there is none.
+    changes = [0] * (max(len(program.steps), 1) + 1)
     for index in in_scarce(arranged):
         for first, last, size in program.buffers[index].periods():
             changes[first] += size
