@@ -42,9 +42,10 @@ BELOW: dict[str, set[str]] = {
     "judge.litert": {"errors", "ir", "judge.litert_models"},
     "judge.litert_child": set(),
     "judge.noise": {"ir"},
-    "judge.verification": {
+    "judge.evaluation": {
         "errors", "ir", "operators", "judge.judges", "judge.reference", "judge.litert", "judge.noise",
     },
+    "judge.verification": {"errors", "ir", "judge.evaluation", "judge.litert", "judge.noise"},
     "testing": {"ir", "quantised", "operators", "judge.reference"},
     "codegen": {
         "errors", "_core", "util.arguments", "util.files", "target", "ir", "quantised", "opcodes", "schema",

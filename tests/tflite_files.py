@@ -62,6 +62,8 @@ class File:
     metadata: Mapping[str, bytes] = field(default_factory=dict)
     version: int = 3
     subgraphs: int = 1
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Versions of operators by kind; 1 where left out."""
     codes: str = "both"
     """Which field of an operator code says the kind: "both", "new" or "old"."""
 
@@ -189,6 +191,7 @@ class _Writer:
             tflite.OperatorCodeAddBuiltinCode(self.b, number)
         if custom is not None:
             tflite.OperatorCodeAddCustomCode(self.b, custom)
+        tflite.OperatorCodeAddVersion(self.b, self.file.versions.get(kind, 1))
         return int(tflite.OperatorCodeEnd(self.b))
 
     def subgraph(self, tensors: Sequence[int], operators: Sequence[int]) -> int:

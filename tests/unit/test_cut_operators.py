@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import ethoscade
 import numpy as np
@@ -14,7 +15,7 @@ from codegen_support import vela_file
 from command_line_support import Capture, one_sentence, run, run_json
 from ethoscade import testing
 from ethoscade.cli import common
-from ethoscade.errors import ConfigError, VerificationError
+from ethoscade.errors import ConfigError, UnsupportedOperatorError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
 from ethoscade.judge import litert, verification
@@ -23,7 +24,7 @@ from ethoscade.run import judgement
 from ethoscade.run.cpu_operators import Player
 from ethoscade.testing import ModelBuilder
 from reference_support import needs_litert
-from tflite_files import File, Op, T
+from tflite_files import INT8, INT32, UINT8, File, Op, T
 
 SHAPE = (1, 4, 4, 8)
 # An operator that nobody has heard of between two that the NPU adds with, and a branch around it.
@@ -50,7 +51,7 @@ def test_all_before_and_behind_it_is_judged() -> None:
     assert told.startswith("operator 'between' (UNHEARD of int8): ")
     assert summary.verification_json(check)["not_judged"] == [told]
     text = summary.compile_text(compiled, check)
-    assert "before and behind the operators that nobody judges" in text and told in text
+    assert "in all parts but those that nobody judges" in text and told in text
 
 
 @pytest.mark.parametrize("wrong", ["before", "behind"])
@@ -166,3 +167,95 @@ def test_other_names_are_paired_in_the_files_order() -> None:
     assert judgement.source_of(renamed, [source]) is source
     with pytest.raises(ConfigError, match="it makes '_behind'"):
         judgement.source_of(renamed, [replace(source, outputs=(3,))])
+
+
+# --- who judges what -------------------------------------------------------------------------------------------------
+
+
+def between(kind: str, *, dtype: int = INT8, scale: float = 0.5, inputs: Sequence[int] = (1,)) -> File:
+    """An operator between two that the NPU adds with, and a branch around it."""
+    scaled = {"type": dtype, "scales": (0.5,), "zero_points": (0,)}
+    tensors = [T(name, SHAPE, **scaled) for name in ("x", "before", "between", "behind", "aside")]
+    tensors[2] = replace(tensors[2], scales=(scale,))
+    operators = [
+        Op("ADD", [0, 0], [1], "AddOptions"),
+        Op(kind, list(inputs), [2], "SubOptions" if kind == "SUB" else None),
+        Op("ADD", [2, 0], [3], "AddOptions"),
+        Op("ADD", [1, 0], [4], "AddOptions"),
+    ]
+    return File(tensors, operators, [0], [3, 4])
+
+
+def test_a_tile_of_a_later_version_is_judged() -> None:
+    """LiteRT's reference resolver has TILE up to version 2, its default one 3: tflite/kernels/register_ref.cc."""
+    needs_litert()
+    tensors = [T("x", (1, 4, 8)), T("twice", (1, 8, 8)), T("times", (3,), INT32, (), (), data=[1, 2, 1])]
+    file = File([*tensors, T("y", (1, 8, 8))], [
+        Op("TILE", [0, 2], [1]), Op("ADD", [1, 1], [3], "AddOptions"),
+    ], [0], [3], versions={"TILE": 3}).bytes()  # fmt: skip
+    graph = read_tflite(file)
+    x = verification.random_inputs(graph, 0)["x"]
+    judged = verification.reference_outputs(graph, {"x": x}).outputs["y"]
+    assert np.array_equal(judged, np.clip(2 * np.tile(x.astype(int), (1, 2, 1)), -128, 127))
+    for target in ("simulator", "c"):
+        check = ethoscade.compile(file).verify(1, target)
+        assert check.ok and not check.not_judged
+
+
+@pytest.mark.parametrize(("kind", "inputs"), [("ABS", (1,)), ("SQUARED_DIFFERENCE", (1, 0))])
+def test_what_depends_on_an_operator_of_the_npu_that_nobody_judges_is_not_judged(
+    kind: str, inputs: Sequence[int]
+) -> None:
+    """No runtime has a kernel of uint8 for these; the NPU runs them."""
+    needs_litert()
+    compiled = ethoscade.compile(between(kind, dtype=UINT8, inputs=inputs).bytes())
+    assert all(operator.where == "npu" for operator in compiled.operators)
+    for target in ("simulator", "c"):
+        check = compiled.verify(1, target)
+        assert check.ok and check.elements == 128, "the branch around it alone"
+        told, dependent = check.not_judged
+        assert told.startswith(f"operator 'between' ({kind} of uint8): LiteRT ")
+        assert dependent == "operator 'behind', which depends on it"
+
+
+def test_a_fault_beside_an_operator_that_nobody_judges_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_litert()
+    compiled = ethoscade.compile(between("ABS", dtype=UINT8).bytes())
+    honest = judgement.run_artifact_steps
+
+    def wrong(*given: Any) -> Any:
+        return [replace(one, outputs={k: v ^ 1 for k, v in one.outputs.items()}) for one in honest(*given)]
+
+    monkeypatch.setattr(judgement, "run_artifact_steps", wrong)
+    check = compiled.verify(1)
+    assert not check.ok and check.mismatches == 128
+
+
+def test_a_cut_operator_may_read_what_was_folded() -> None:
+    """The compiled network has a constant where the model has an operator on constants."""
+    needs_litert()
+    constant = T("constant", (128,), data=list(range(128)))
+    shape = T("shape", (4,), INT32, (), (), data=list(SHAPE))
+    tensors = [*between("UNHEARD").tensors, constant, T("folded", SHAPE), shape]
+    of = between("UNHEARD", inputs=(1, 6))
+    file = replace(of, tensors=tensors, operators=[Op("RESHAPE", [5, 7], [6], "ReshapeOptions"), *of.operators])
+    compiled = ethoscade.compile(file.bytes())
+    assert any(tensor.is_constant and tensor.name == "folded" for tensor in compiled.artifact.graph.tensors)
+    check = compiled.verify(1)
+    assert check.ok and check.elements == 4 * 128, "both outputs, and what the operator reads at both places"
+
+
+@pytest.mark.parametrize("kind", ["SUB", "SQUARED_DIFFERENCE"])
+def test_an_operator_that_kernels_do_not_define_is_named_and_all_else_judged(kind: str) -> None:
+    """Calibrated to zero: the factor of its results is 1 or more, for which LiteRT's and TFLM's kernels have none."""
+    needs_litert()
+    compiled = ethoscade.compile(between(kind, scale=1e-7, inputs=(1, 0)).bytes())
+    check = compiled.verify(1)
+    assert check.ok and check.elements == 4 * 128
+    (told,) = check.not_judged
+    assert told.startswith(f"operator 'between' ({kind} of int8): a factor of ")
+    in_c = compiled.verify(1, "c")
+    assert in_c.ok and in_c.elements == 128 and in_c.not_judged[0] == told
+    inputs = {"x": verification.random_inputs(compiled.source, 0)["x"]}
+    with pytest.raises(UnsupportedOperatorError, match=r"'between' \(.* of int8\): a factor of"):
+        compiled.simulate(inputs)

@@ -12,7 +12,7 @@ from ethoscade import testing
 from ethoscade.errors import VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Quantisation
-from ethoscade.judge import reference, verification
+from ethoscade.judge import judges, reference, verification
 from ethoscade.judge.verification import Observation, compare, random_inputs, reference_outputs, verify
 from ethoscade.testing import ModelBuilder
 from reference_support import needs_litert
@@ -41,8 +41,8 @@ def test_reference_passes_its_own_judge(seed: int) -> None:
     told = sum(int(np.prod(graph.tensors[t].shape)) for t in dict.fromkeys(graph.handed_out))
     assert outcome.elements == 3 * outcome.runs * told
     assert outcome.sram_touched_bytes == 1024
-    by_micro = [verification.judges.micro_decides(graph, op) for op in graph.operators]
-    refused = [verification.judges.litert_lacks(graph, op) for op in graph.operators]
+    by_micro = [judges.micro_decides(graph, op) for op in graph.operators]
+    refused = [judges.litert_lacks(graph, op) for op in graph.operators]
     if any(lacks and not decides for lacks, decides in zip(refused, by_micro, strict=True)):
         assert outcome.judge == verification.JUDGE_CUT
     else:

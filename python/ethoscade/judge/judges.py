@@ -48,6 +48,28 @@ _LITERT_KEEPS_SCALES = frozenset({"MIRROR_PAD", "PACK", "UNPACK"})
 """Kinds that LiteRT refuses where scales or zero points differ, though others copy stored values whatever these are."""
 
 
+_ONE_LITERT_KERNEL = frozenset({
+    "ABS", "ARG_MAX", "ARG_MIN", "BROADCAST_TO", "CAST", "CUMSUM", "EQUAL", "EXPAND_DIMS", "FILL", "GATHER",
+    "GATHER_ND", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR",
+    "MIRROR_PAD", "NEG", "NOT_EQUAL", "ONE_HOT", "PACK", "RANK", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1",
+    "RESHAPE", "REVERSE_V2", "RSQRT", "SCATTER_ND", "SELECT", "SELECT_V2", "SHAPE", "SPLIT", "SPLIT_V", "SQRT",
+    "SQUARE", "SQUARED_DIFFERENCE", "SQUEEZE", "TILE", "TOPK_V2", "UNPACK", "WHERE",
+})  # fmt: skip
+"""Kinds of which LiteRT's default and reference resolvers have the same kernel, of perhaps other versions.
+
+From LiteRT's tflite/kernels/register_ref.cc: those registered without a reference variant. TILE is one, of version 3 in
+the default resolver and 2 in the other.
+"""
+
+_FACTORED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MUL", "TRANSPOSE_CONV"})
+"""Kinds whose results are multiplied by both operands' scales over the output's."""
+
+_UNDEFINED = _FACTORED | {"SUB", "SQUARED_DIFFERENCE"}
+
+_MOST_FACTOR = 2.0**31
+"""Kernels shift 32-bit integers by 31 at most: what a larger factor gives differs by machine."""
+
+
 def input_type(graph: Graph, op: Operator) -> DType | None:
     """The type that an operator's kernel is chosen by: that of its first input with values."""
     row = OPERATORS.get(op.kind)
@@ -90,8 +112,38 @@ def _changes_scale(graph: Graph, op: Operator) -> bool:
     return len({tensor.quantisation for tensor in tensors if tensor.dtype in QUANTISED}) > 1
 
 
+def default_kernel_decides(op: Operator) -> bool:
+    """Whether LiteRT's default kernel says the same as its reference kernel, where this one lacks a version."""
+    return op.kind in _ONE_LITERT_KERNEL
+
+
+def undefined(graph: Graph, op: Operator) -> str | None:
+    """Why runtimes have a kernel for an operator but no defined result, so that nobody can judge it, or None."""
+    if op.kind not in _UNDEFINED or any(t is None for t in (*op.inputs[:2], op.inputs[OPERATORS[op.kind].data_input])):
+        return None
+    if op.kind == "TRANSPOSE_CONV" and _has_narrow_bias(graph, op):
+        return "kernels take its bias of int32 for one of int64, and read on behind it"
+    if op.kind in ("SUB", "SQUARED_DIFFERENCE"):
+        return reference.undefined_factor(graph, op)
+    if op.kind in _FACTORED and (factor := _largest_factor(graph, op)) >= _MOST_FACTOR:
+        return f"its results are multiplied by {factor:g}; kernels are defined below 2^31"
+    return None
+
+
+def _largest_factor(graph: Graph, op: Operator) -> float:
+    """The largest factor of an operator's results, by its scales; 0.0 where some tensor has none."""
+    if graph.made(op).dtype not in QUANTISED:
+        return 0.0
+    tensors = [*(graph.read(op, place) for place in (OPERATORS[op.kind].data_input, 1)), graph.made(op)]
+    scales = [None if tensor.quantisation is None else tensor.quantisation.scales for tensor in tensors]
+    a, b, out = (0.0 if one is None else max(one) for one in scales)
+    return a * b / out if out else 0.0
+
+
 def litert_misses(graph: Graph, op: Operator) -> str | None:
     """Why LiteRT cannot be asked about an operator although it would answer, or end its process, or None."""
+    if (why := undefined(graph, op)) is not None:
+        return why
     tensors = (graph.tensors[t] for t in _state(graph, op))
     state = next((t for t in tensors if t.dtype is not DType.INT16), None)
     if op.kind != "SVDF" or input_type(graph, op) is not DType.INT8 or state is None:
@@ -101,6 +153,8 @@ def litert_misses(graph: Graph, op: Operator) -> str | None:
 
 def micro_misses(graph: Graph, op: Operator) -> str | None:
     """Why Micro itself cannot be asked about an operator, or None. A state that several operators share escapes it."""
+    if (why := undefined(graph, op)) is not None:
+        return why
     state = {*_state(graph, op), *(after for _, after in updated(op))}
     others = [other.inputs for other in graph.operators if other is not op]
     shared = any(not state.isdisjoint(seen) for seen in (*others, graph.handed_out))
@@ -120,7 +174,8 @@ def described(graph: Graph, op: Operator) -> str:
 
 
 def _has_narrow_bias(graph: Graph, op: Operator) -> bool:
-    bias = op.inputs[2] if len(op.inputs) > 2 else None
+    place = reference.bias_place(op)
+    bias = op.inputs[place] if len(op.inputs) > place else None
     narrow = bias is not None and graph.tensors[bias].dtype is DType.INT32
     return narrow and input_type(graph, op) is DType.INT16
 

@@ -1,4 +1,4 @@
-"""Reference kernels at work on a file's operators: all of them, or some with inputs and outputs of their own.
+"""Interpreters' kernels at work on a file's operators: all of them, or some with inputs and outputs of their own.
 
 Owns the child process that LiteRT, or TensorFlow Lite Micro, runs in and what is said to it. Which operators run, and
 what their results mean, is the callers' business.
@@ -42,6 +42,9 @@ class Interpreter:
 
 
 LITERT = Interpreter("LiteRT", "litert", "ai_edge_litert", 'pip install "ethoscade[verify]"')
+LITERT_DEFAULT = Interpreter("LiteRT with its default kernels", "litert_default", LITERT.package, LITERT.advice)
+"""The kernels that applications get, without delegates: it knows later versions of some operators than `LITERT` does.
+"""
 MICRO = Interpreter("TensorFlow Lite Micro", "micro", "tflite_micro", "pip install --pre tflite_micro")
 
 

@@ -1,8 +1,8 @@
 """Runs reference kernels as a process of its own: `python litert_child.py INTERPRETER`, requests in, answers out.
 
-INTERPRETER is `litert`, or `micro` for TensorFlow Lite Micro, which has no access to variables. Either ends the whole
-process on models it dislikes, so nobody imports this file; `litert` starts it by path, and it imports nothing of
-ethoscade. A request is an 8-byte length and an .npz on standard input: `source`, a file that is kept for the requests
+INTERPRETER is `litert` for LiteRT's reference kernels, `litert_default` for those that it takes by itself, or `micro`
+for TensorFlow Lite Micro, which has no access to variables. Each ends the whole process on models it
+dislikes, so nobody imports this file; `litert` starts it by path, and it imports nothing of ethoscade. A request is an 8-byte length and an .npz on standard input: `source`, a file that is kept for the requests
 to come; `head`, what goes in front of it; the model's `inputs`, the `wanted` tensors, and those to be `cleared`
 before a run, as indices; `runs`, how often to run; `continued`, by run, whether variables are as the run before left
 them; `input_R_T`, what tensor T holds before run R. The answer, on
@@ -24,12 +24,12 @@ import numpy as np
 _MICRO_ARENA_BYTES = 1 << 26
 
 
-def _interpreter(model: bytes) -> Any:
+def _interpreter(model: bytes, resolver: str) -> Any:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     interpreter = Interpreter(
         model_content=model,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+        experimental_op_resolver_type=OpResolverType[resolver],
         experimental_preserve_all_tensors=True,
     )
     interpreter.allocate_tensors()
@@ -47,10 +47,10 @@ def _clear(interpreter: Any, tensors: Any) -> None:
             interpreter.set_tensor(int(index), np.zeros_like(value))
 
 
-def litert(request: Any, model: bytes) -> dict[str, Any]:
+def litert(request: Any, model: bytes, resolver: str = "BUILTIN_REF") -> dict[str, Any]:
     """What LiteRT makes of one request."""
     found: dict[str, Any] = {}
-    interpreter = _interpreter(model)
+    interpreter = _interpreter(model, resolver)
     for run in range(int(request["runs"])):
         _clear(interpreter, request["cleared"])
         if not request["continued"][run]:
@@ -65,6 +65,11 @@ def litert(request: Any, model: bytes) -> dict[str, Any]:
         for index in request["wanted"]:
             found[f"value_{run}_{index}"] = interpreter.get_tensor(int(index))
     return found
+
+
+def litert_default(request: Any, model: bytes) -> dict[str, Any]:
+    """What LiteRT's default kernels make of one request."""
+    return litert(request, model, "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 
 
 def micro(request: Any, model: bytes) -> dict[str, Any]:
@@ -86,7 +91,7 @@ def micro(request: Any, model: bytes) -> dict[str, Any]:
 def answer(word: str, request: Any, source: bytes) -> dict[str, Any]:
     """What the interpreter says to one request."""
     try:
-        return {"litert": litert, "micro": micro}[word](request, request["head"].tobytes() + source)
+        return {"litert": litert, "litert_default": litert_default, "micro": micro}[word](request, request["head"].tobytes() + source)
     except (RuntimeError, ValueError) as error:
         return {"error": np.array(str(error))}
 

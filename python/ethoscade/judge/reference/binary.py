@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...ir import Activation, ArithmeticAttrs, Array, DType, Graph, Operator, Tensor
+from ...ir import QUANTISED, Activation, ArithmeticAttrs, Array, DType, Graph, Operator, Tensor
 from .fixed_point import Int64, Undefined, multiply
 from .formulas import HEADROOM_BITS, HEADROOM_BITS_16, clamp_range, scale_of, significand_and_shift, zero_point_of
 from .meaning import SIGNED, Inputs, Meaning, given, quantised, quantised_or_words, sloped
@@ -68,7 +68,7 @@ def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
     first, second = _aligned(tensors, inputs, headroom)
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
-    factor = _below_one(twice_max / ((1 << headroom) * scale_of(ofm)))
+    factor = _below_one(difference_factor(twice_max, ofm))
     return _stored(ofm, multiply(first - second, *factor), op.attributes(ArithmeticAttrs).activation)
 
 
@@ -108,9 +108,35 @@ def squared_difference(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     short = ofm.dtype is DType.INT16
     bits = 0 if short else _DIFFERENCE_BITS
     first, second = _aligned(tensors, inputs, bits)
-    twice_max = 2.0 * max(scale_of(t) for t in tensors)
-    real = twice_max * twice_max / ((1 << 2 * bits) * scale_of(ofm))
+    real = square_factor(2.0 * max(scale_of(t) for t in tensors), ofm)
     return _stored(ofm, multiply((first - second) ** 2, *(significand_and_shift if short else _below_one)(real)))
+
+
+def difference_factor(twice_max: float, ofm: Tensor) -> float:
+    """The factor of a SUB's difference, of operands with the scale `twice_max` over its headroom."""
+    headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
+    return twice_max / ((1 << headroom) * scale_of(ofm))
+
+
+def square_factor(twice_max: float, ofm: Tensor) -> float:
+    """The factor of a squared difference of such operands."""
+    bits = 0 if ofm.dtype is DType.INT16 else _DIFFERENCE_BITS
+    return twice_max * twice_max / ((1 << 2 * bits) * scale_of(ofm))
+
+
+def undefined_factor(graph: Graph, op: Operator) -> str | None:
+    """Why kernels have no result for the scales of a SUB or SQUARED_DIFFERENCE, or None."""
+    (a, b), ofm = _operands(graph, op), graph.made(op)
+    if any(t.quantisation is None or t.quantisation.axis is not None for t in (a, b, ofm)):
+        return None
+    if ofm.dtype not in QUANTISED or (op.kind == "SQUARED_DIFFERENCE" and ofm.dtype is DType.INT16):
+        return None
+    twice_max = 2.0 * max(scale_of(a), scale_of(b))
+    try:
+        _below_one((difference_factor if op.kind == "SUB" else square_factor)(twice_max, ofm))
+    except Undefined as error:
+        return f"{error}; devices differ"
+    return None
 
 
 def _below_one(real: float) -> tuple[int, int]:
