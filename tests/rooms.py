@@ -58,12 +58,16 @@ BELOW: dict[str, set[str]] = {
     "run.played": {"errors", "_core", "target"},
     "run.timing": {"errors", "_core", "util.arguments", "target", "run.played"},
     "run.dataflow": {"_core"},
+    "run.resources": {"errors", "ir", "operators"},
     "run.execution": {
-        "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.cpu_operators", "run.simulator",
+        "errors", "util.arguments", "ir", "schema", "frontend", "codegen", "run.inputs", "run.cpu_operators",
+        "run.resources", "run.simulator",
     },
+    "run.pairing": {"errors", "ir", "judge.noise"},
     "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
     "run.judgement": {
-        "errors", "ir", "judge.verification", "codegen", "run.cpu_operators", "run.execution", "run.host_c",
+        "errors", "ir", "judge.evaluation", "judge.verification", "codegen", "run.cpu_operators", "run.execution",
+        "run.host_c", "run.pairing",
     },
     "trace": {
         "errors", "_core", "util.files", "target", "ir", "codegen", "run.timing", "run.dataflow", "run.execution",
@@ -140,16 +144,18 @@ BELOW: dict[str, set[str]] = {
     },
     "page": {"errors", "util.files"},
     "report": {
-        "errors", "target", "ir", "operators", "rewrites", "lowering", "memory.model", "memory", "judge.verification",
-        "codegen", "run.timing", "pipeline.addresses", "pipeline.explanation", "pipeline.interface", "pipeline.table",
-        "pipeline.compiled", "configurations", "boards", "page", "pipeline.cpu_time", "pipeline.check", "sweeps",
+        "errors", "target", "ir", "operators", "rewrites", "lowering", "memory.model", "memory", "judge.judges",
+        "judge.verification", "codegen", "run.timing", "pipeline.addresses", "pipeline.explanation",
+        "pipeline.interface", "pipeline.table", "pipeline.compiled", "configurations", "boards", "page",
+        "pipeline.cpu_time", "pipeline.check", "sweeps",
     },
     "explorer": {"errors", "frontend", "trace"},
     "cli": {
         "errors", "util.arguments", "util.files", "configurations", "boards", "target", "ir", "frontend", "rewrites",
         "lowering", "memory.model", "memory", "judge.verification", "codegen", "run.execution", "run.judgement",
-        "pipeline.borders", "pipeline.compiled", "pipeline.compiler", "pipeline.many", "pipeline.prepared", "project",
-        "report", "trace", "page", "cpus", "pipeline.check", "device_files", "pipeline.planning", "sweeps",
+        "run.pairing", "pipeline.borders", "pipeline.compiled", "pipeline.compiler", "pipeline.many",
+        "pipeline.prepared", "project", "report", "trace", "page", "cpus", "pipeline.check", "device_files",
+        "pipeline.planning", "sweeps",
     },
     "__main__": {"errors", "_core", "cli", "report"},
     "__init__": {

@@ -49,6 +49,8 @@ class Op:
     options_name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     code_index: int | None = None
+    custom: bytes = b""
+    """Options of a custom operator."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,10 @@ class _Writer:
         code = self.codes.index(op.kind) if op.code_index is None else op.code_index
         options = self.options(op)
         inputs, outputs = self.numbers(op.inputs, "<i4"), self.numbers(op.outputs, "<i4")
+        custom = self.b.CreateByteVector(op.custom) if op.custom else None
         tflite.OperatorStart(self.b)
+        if custom is not None:
+            tflite.OperatorAddCustomOptions(self.b, custom)
         tflite.OperatorAddOpcodeIndex(self.b, code)
         tflite.OperatorAddInputs(self.b, inputs)
         tflite.OperatorAddOutputs(self.b, outputs)

@@ -22,7 +22,6 @@ from command_line_support import (
     run_json,
     written,
 )
-from ethoscade.cli import simulate as simulate_command
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import Expectation, random_inputs, reference_outputs
 from ethoscade.lowering import FAMILIES
@@ -347,6 +346,7 @@ def test_verify_in_c(classifier: str, capfd: Capture) -> None:
 def lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference that is wrong in its first element."""
     from ethoscade.judge import verification
+    from ethoscade.run import judgement
 
     honest = verification.reference_steps
 
@@ -359,7 +359,7 @@ def lie(monkeypatch: pytest.MonkeyPatch) -> None:
                 expectation.outputs[name] = wrong  # type: ignore[index]
         return found
 
-    for module in (verification, simulate_command):
+    for module in (verification, judgement):
         monkeypatch.setattr(module, "reference_steps", lying)
 
 

@@ -14,6 +14,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Quantisation
 from ethoscade.judge import litert, reference
 from ethoscade.judge.verification import random_inputs, reference_outputs
+from ethoscade.run import judgement
 from ethoscade.testing import ModelBuilder
 
 
@@ -56,18 +57,19 @@ def test_simulate_without_inputs_is_seeded(artifact: Path, tmp_path: Path, capfd
     assert (a != c).any()
 
 
-def test_a_hazard_is_worth_a_status_when_comparing(
+def test_a_fault_is_worth_a_status_when_comparing_and_a_warning_is_not(
     model: str, artifact: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = simulate.run_tflite_steps
-    monkeypatch.setattr(
-        simulate,
-        "run_tflite_steps",
-        lambda *given, **named: [
-            dataclasses.replace(one, warnings=("npu_0: a hazard",)) for one in honest(*given, **named)
-        ],
-    )
-    assert run_json(["simulate", artifact], capfd)["warnings"] == ["npu_0: a hazard"]
+    """A value that saturates in 32 bits is a warning: every legacy softmax of Vela's has one."""
+    honest = judgement.run_tflite_steps
+    told: dict[str, tuple[str, ...]] = {"warnings": ("npu_0: a value was saturated",)}
+    changed = lambda *given, **named: [dataclasses.replace(one, **told) for one in honest(*given, **named)]  # noqa: E731
+    for module in (simulate, judgement):
+        monkeypatch.setattr(module, "run_tflite_steps", changed)
+    assert run_json(["simulate", artifact], capfd)["warnings"] == ["npu_0: a value was saturated"]
+    status, out, _ = run(["simulate", artifact, "--reference", model], capfd)
+    assert status == 0 and "warning: npu_0: a value was saturated" in out
+    told |= {"warnings": ("npu_0: a hazard",), "faults": ("npu_0: a hazard",)}
     status, out, _ = run(["simulate", artifact, "--reference", model], capfd)
     assert status == 3 and "a hazard" in out
 

@@ -22,6 +22,7 @@ from ethoscade.judge import litert, verification
 from ethoscade.report import summary
 from ethoscade.run import judgement
 from ethoscade.run.cpu_operators import Player
+from ethoscade.run.pairing import source_of
 from ethoscade.testing import ModelBuilder
 from reference_support import needs_litert
 from tflite_files import INT8, INT32, UINT8, File, Op, T
@@ -134,7 +135,7 @@ def test_files_that_vela_made_are_judged(tmp_path: Path) -> None:
         compiled = read_tflite(vela_file(model), "net")
         assert any(op.kind != "ETHOS_U" for op in compiled.operators)
         source = read_tflite(model, "net")
-        check = judgement.on_file(compiled, judgement.source_of(compiled, [source]), 2)
+        check = judgement.on_file(compiled, source_of(compiled, [source]), 2)
         assert check.ok and check.elements
         assert len(check.not_judged) == (model is UNHEARD)
 
@@ -164,9 +165,9 @@ def test_a_wrong_file_is_found_out(tmp_path: Path, capfd: Capture) -> None:
 def test_other_names_are_paired_in_the_files_order() -> None:
     source = read_tflite(UNHEARD)
     renamed = replace(source, name="other", tensors=tuple(replace(t, name=f"_{t.name}") for t in source.tensors))
-    assert judgement.source_of(renamed, [source]) is source
+    assert source_of(renamed, [source]) is source
     with pytest.raises(ConfigError, match="it makes '_behind'"):
-        judgement.source_of(renamed, [replace(source, outputs=(3,))])
+        source_of(renamed, [replace(source, outputs=(3,))])
 
 
 # --- who judges what -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from ethoscade.errors import VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import EIGHT_BIT, DType, Graph, Quantisation
-from ethoscade.judge import judges, reference, verification
+from ethoscade.judge import judges, litert, reference, verification
 from ethoscade.judge.verification import random_inputs, reference_outputs
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.real_operators import UNARY
@@ -118,6 +118,28 @@ def test_no_runtime_reads_narrow_biases_of_transposed_convolutions(runtime: str)
             value = micro_output(graph.source, inputs)
         found.append(value.reshape(-1, 4)[:, :2])
     assert np.array_equal(found[0], found[2]) and not np.array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(k, t) for k, types in judges.NOBODY_JUDGES.items() for t in types])
+def test_no_runtime_has_kernels_of_what_nobody_judges(kind: str, dtype: DType) -> None:
+    """Asked of the runtimes themselves, which take the same operator of int8."""
+    needs_litert()
+    for asked, refuses in ((DType.INT8, False), (dtype, True)):
+        b = ModelBuilder(dtype=asked)
+        x = b.input((1, 2, 2, 4))
+        b.unary(kind, x) if kind == "ABS" else b.binary(kind, x, x)
+        graph = read_tflite(b.build())
+        inputs = [{graph.inputs[0]: random_inputs(graph, 0)[graph.tensors[graph.inputs[0]].name]}]
+        for runtime in (litert.LITERT, litert.LITERT_DEFAULT, litert.MICRO):
+            if not litert.is_installed(runtime):
+                continue
+            with litert.Session(graph.source, graph.name, runtime) as session:
+                try:
+                    session.run([0], graph.inputs, graph.outputs, inputs)
+                except litert.Refused:
+                    assert refuses, runtime.name
+                else:
+                    assert not refuses, runtime.name
 
 
 def softmax_of_uint8() -> bytes:

@@ -20,11 +20,12 @@ import numpy as np
 from ..errors import ConfigError, EthoscadeError
 from ..frontend import read_tflite
 from ..ir import Array, Graph
-from ..judge.verification import compare, random_inputs, reference_steps
+from ..judge.verification import random_inputs
 from ..pipeline.borders import INTERFACES, applied
 from ..report import summary, timing
-from ..run.execution import run_tflite_steps, sram_touched, unplayable
-from ..run.judgement import source_of
+from ..run.execution import ExecutionResult, file_faults, maker_of, run_tflite_steps, sram_touched, unplayable
+from ..run.judgement import Comparison, compare_file
+from ..run.pairing import source_of
 from ..trace.files import record_file, target_of, time_file
 from ..trace.perfetto import write_trace
 from ..util.files import MANIFEST_SUFFIX, read_whole, refuse_same, strangers, write_whole
@@ -75,8 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if _timed(args) and not (args.inputs or args.outputs or args.reference) and (unknown := unplayable(graph)):
         return _time_only(args, graph, unknown)
     steps = _steps(args, graph)
-    with working(args) as progress:
-        results = run_tflite_steps(graph, steps, progress=progress)
+    results, comparison = _run(args, graph, steps)
     outputs = _in_a_row(args, [result.outputs for result in results])
     if args.outputs:
         _write_arrays(Path(args.outputs), outputs)
@@ -88,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
         "runs": len(results),
         "sram_touched_bytes": (touched := max(sram_touched(graph, result) for result in results)),
         "warnings": warnings,
+        "file_faults": (faults := [*file_faults(graph), *(comparison.faults if comparison else ())]),
         "hazards": [
             {"run": number, "call": call, **asdict(hazard)}
             for number, result in enumerate(results)
@@ -102,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     report["mixed_files"] = list(mixed)
     times = f" {len(results)} times in a row" if len(results) > 1 else ""
     lines = [f"ran '{graph.name}'{times}; highest SRAM byte touched gives {touched:,} bytes{free}"]
+    lines += [f"{maker_of(graph)} file is at fault: {fault}" for fault in faults]
     lines += [f"warning: {warning}" for warning in (*warnings, *mixed)]
     lines += [f"hazard: {message}" for message in found[:_TEXT_HAZARDS]]
     if len(found) > _TEXT_HAZARDS:
@@ -109,17 +111,34 @@ def run(args: argparse.Namespace) -> int:
     if _timed(args):
         lines += _add_timing(args, graph, report)
     status = DONE
-    if args.reference:
-        reference = read_tflite(model_of(args.reference))
-        source = source_of(graph, [applied(reference, io)[0] for io in INTERFACES])
-        (judged,) = reference_steps(source, [steps])
-        expected = _in_a_row(args, [one.outputs for one in judged])
-        elements, mismatches, largest = compare(outputs, expected)
-        report["reference"] = {"elements": elements, "mismatches": mismatches, "max_abs_diff": summary.finite(largest)}
-        lines.append(f"reference: {mismatches:,} of {elements:,} elements differ (by up to {largest})")
-        status = DIFFERENT if mismatches or warnings or found else DONE
+    if comparison:
+        mismatches, largest = comparison.mismatches, comparison.max_abs_diff
+        report["reference"] = {
+            "elements": comparison.elements,
+            "mismatches": mismatches,
+            "max_abs_diff": summary.finite(largest),
+            "not_judged": list(comparison.not_judged),
+        }
+        lines.append(f"reference: {mismatches:,} of {comparison.elements:,} elements differ (by up to {largest})")
+        lines += [f"not judged: {told}" for told in comparison.not_judged]
+        # Values that saturate in 32 bits are worth a warning, and no fault.
+        status = DIFFERENT if mismatches or any(result.faults for result in results) else DONE
     print_report(args, report, "\n".join(lines))
     return status
+
+
+def _run(
+    args: argparse.Namespace, graph: Graph, steps: Sequence[Mapping[str, Array]]
+) -> tuple[Sequence[ExecutionResult], Comparison | None]:
+    """The runs, and what came of comparing them, where that was asked for."""
+    if not args.reference:
+        with working(args) as progress:
+            return run_tflite_steps(graph, steps, progress=progress), None
+    reference = read_tflite(model_of(args.reference))
+    source = source_of(graph, [applied(reference, io)[0] for io in INTERFACES])
+    with working(args) as progress:
+        comparison = compare_file(graph, source, steps, args.seed, progress)
+    return comparison.results, comparison
 
 
 def _steps(args: argparse.Namespace, graph: Graph) -> list[dict[str, Array]]:

@@ -9,7 +9,9 @@ from ..frontend import read_tflite
 from ..judge.verification import check_available
 from ..pipeline.borders import INTERFACES, applied
 from ..report import summary
-from ..run.judgement import on_file, source_of
+from ..run.execution import file_faults, maker_of
+from ..run.judgement import on_file
+from ..run.pairing import pairing_of, source_of
 from ..util.progress import Stopwatch
 from . import arguments
 from .common import DIFFERENT, DONE, compile_as_told, model_of, print_report
@@ -60,13 +62,17 @@ def _verify_file(args: argparse.Namespace) -> int:
     with working(args) as progress:
         watch = Stopwatch(progress, ("verify",))
         watch.begin("verify")
-        check = on_file(compiled, source_of(compiled, candidates), args.seeds, args.runs, watch.tick)
+        origin = source_of(compiled, candidates)
+        check = on_file(compiled, origin, args.seeds, args.runs, watch.tick)
         watch.end()
+    faults = [*file_faults(compiled), *pairing_of(compiled, origin).faults]
     report = {
         "schema_version": summary.SCHEMA_VERSION,
         "model": source.name,
         "artifact": compiled.name,
+        "file_faults": faults,
         "verification": summary.verification_json(check),
     }
-    print_report(args, report, summary.verification_text(compiled.name, source.name, check))
+    lines = [f"{maker_of(compiled)} file is at fault: {fault}" for fault in faults]
+    print_report(args, report, "\n".join([summary.verification_text(compiled.name, source.name, check), *lines]))
     return DONE if check.ok else DIFFERENT

@@ -61,9 +61,13 @@ def read_kinds(codes: Sequence[Any]) -> list[str]:
 
 
 def read_operators(
-    raw: Sequence[Any], kinds: Sequence[str], tensors: tuple[Tensor, ...], ledger: Ledger
+    raw: Sequence[Any],
+    kinds: Sequence[str],
+    tensors: tuple[Tensor, ...],
+    ledger: Ledger,
+    faults: list[str] | None = None,
 ) -> tuple[Operator, ...]:
-    """Every operator in the file's order.
+    """Every operator in the file's order. One that contradicts itself is opaque where `faults` are noted.
 
     Raises `ModelFormatError` for one that contradicts itself or its tensors, `UnsupportedOperatorError` for one that
     runs another subgraph.
@@ -81,24 +85,32 @@ def read_operators(
                 operator=f"operator {index}",
                 value=code,
             )
-        one = _read_operator(operator, index, kinds[code], seen, taken, ledger)
-        why = next((meaningless[t] for t in (*one.inputs, *one.outputs, *one.intermediates) if t in meaningless), None)
-        found.append(one if why is None or one.opaque is not None else replace(one, attrs=None, opaque=why))
+        site = _open_site(operator, index, kinds[code], seen, taken, ledger)
+        between = _tensor_indices(integers(operator, "Intermediates"), f"{site.kind} {index}", tensors, optional=False)
+        known = tuple(t for t in between if t is not None)
+        try:
+            attrs, opaque = _understand(site), None
+        except NotUnderstood as reason:
+            attrs, opaque = None, str(reason)
+        except ModelFormatError as error:
+            # A compiler wrote it, and a runtime may run it all the same.
+            if faults is None:
+                raise
+            attrs, opaque = None, str(error)
+            faults.append(str(error))
+        meant = (meaningless.get(t) for t in (*site.inputs, *site.outputs, *known) if t is not None)
+        if opaque is None and (why := next(filter(None, meant), None)) is not None:
+            attrs, opaque = None, why
+        found.append(Operator(site.kind, site.name, site.inputs, site.outputs, attrs, index, opaque, known))
     return tuple(found)
 
 
-def _read_operator(
-    raw: Any, index: int, kind: str, tensors: tuple[Tensor, ...], taken: set[str], ledger: Ledger
-) -> Operator:
+def _open_site(raw: Any, index: int, kind: str, tensors: tuple[Tensor, ...], taken: set[str], ledger: Ledger) -> Site:
+    """An operator as readers see it."""
     inputs = _tensor_indices(integers(raw, "Inputs"), f"{kind} {index}", tensors, optional=True)
     outputs = tuple(
         t
         for t in _tensor_indices(integers(raw, "Outputs"), f"{kind} {index}", tensors, optional=False)
-        if t is not None
-    )
-    between = tuple(
-        t
-        for t in _tensor_indices(integers(raw, "Intermediates"), f"{kind} {index}", tensors, optional=False)
         if t is not None
     )
     # Operators have no names in the file; people know them by what they make.
@@ -112,12 +124,7 @@ def _read_operator(
             return None
         return union(raw, accessor_type, f"options of operator '{name}'", ledger)
 
-    site = Site(kind, name, inputs, outputs, tensors, open_options)
-    try:
-        attrs, opaque = _understand(site), None
-    except NotUnderstood as reason:
-        attrs, opaque = None, str(reason)
-    return Operator(kind, name, inputs, outputs, attrs, index, opaque, between)
+    return Site(kind, name, inputs, outputs, tensors, open_options)
 
 
 def _understand(site: Site) -> Attrs:

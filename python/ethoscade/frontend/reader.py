@@ -74,13 +74,16 @@ def _read(data: bytes, name: str) -> Graph:
     subgraph = subgraphs[0]
     raw = children(subgraph, "Operators", "operator", _MAX_ENTRIES, ledger)
     names = handles(raw, kinds, ledger)
-    tensors = read_tensors(children(subgraph, "Tensors", "tensor", _MAX_ENTRIES, ledger), buffers, ledger, names)
+    # What is wrong with a model is its maker's to mend. A compiled file is run as a runtime would, and its faults told.
+    faults: list[str] | None = [] if ETHOS_U in kinds else None
+    described = children(subgraph, "Tensors", "tensor", _MAX_ENTRIES, ledger)
+    tensors = read_tensors(described, buffers, ledger, names, faults)
     check_readers(raw, kinds, tensors, names)
-    operators = read_operators(raw, kinds, tuple(tensors), ledger)
+    operators = read_operators(raw, kinds, tuple(tensors), ledger, faults)
     inputs = _ends(subgraph, "Inputs", tensors)
     outputs = _ends(subgraph, "Outputs", tensors)
     _require_values(tensors, inputs)
-    found = separate(File(subgraphs, kinds, buffers, ledger), raw, tensors, operators, outputs, names)
+    found = separate(File(subgraphs, kinds, buffers, ledger, faults), raw, tensors, operators, outputs, names)
     if not found.operators:
         raise ModelFormatError("the model has no operators: there is nothing to compile", value=0)
     _require_quantised(found.tensors, found.operators)
@@ -93,6 +96,7 @@ def _read(data: bytes, name: str) -> Graph:
         data,
         _metadata(children(model, "Metadata", "metadata entry", _MAX_ENTRIES, ledger), buffers, ledger),
         found.variables,
+        tuple(faults or ()),
     )
     return graph.verify()
 

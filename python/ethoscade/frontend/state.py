@@ -13,8 +13,9 @@ from typing import Any
 
 from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
-from ..ir import Array, Operator, Tensor, Variable
+from ..ir import Array, Operator, ResourceAttrs, Tensor, Variable
 from ..operators import OPERATORS, RESOURCE_KINDS
+from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .flatbuffer import Ledger, children, integers, union
 from .operators import read_operators
@@ -41,6 +42,8 @@ class File:
     kinds: Sequence[str]
     buffers: Sequence[Bytes]
     ledger: Ledger
+    faults: list[str] | None = None
+    """What is wrong with a compiled file is noted here, where it runs all the same."""
 
 
 def handles(raw: Sequence[Any], kinds: Sequence[str], ledger: Ledger) -> dict[int, str]:
@@ -98,17 +101,30 @@ def separate(
 
     Variables come in the order in which they are first read; one that nobody reads is nothing. Raises
     `ModelFormatError` for a variable that is read before anybody has set it, or with another type or shape,
-    `UnsupportedOperatorError` for an initialisation that is more than constants.
+    `UnsupportedOperatorError` for an initialisation that is more than constants. A compiled file with its variables in
+    another order keeps its operators of variables, to be run as they are.
     """
     held = list(tensors)
     updating, written_over, latest = _updating(held, operators)
-    walk = _Walk(file, raw, held, names)
-    kept = [walk.renamed(operator) for operator in updating if walk.keeps(operator)]
     for number in outputs:
         if number in names:
             _refuse(tensors[number], names[number], "the network hands it out")
+    walk = _Walk(file, raw, held, names)
+    try:
+        kept = [walk.renamed(operator) for operator in updating if walk.keeps(operator)]
+        variables = walk.variables()
+    except (ModelFormatError, UnsupportedOperatorError) as error:
+        if file.faults is None:
+            raise
+        file.faults.append(
+            f"{str(error).partition(';')[0]}; its operators of variables run in the file's order, as in TensorFlow "
+            f"Lite Micro"
+        )
+        as_they_are = [walk.as_it_is(operator) for operator in updating if operator.kind != "VAR_HANDLE"]
+        ends = tuple(latest.get(number, number) for number in outputs)
+        return Stateless(tuple(held), tuple(as_they_are), ends, tuple(written_over))
     ends = tuple(walk.now(latest.get(number, number)) for number in outputs)
-    return Stateless(tuple(held), tuple(kept), ends, (*walk.variables(), *written_over))
+    return Stateless(tuple(held), tuple(kept), ends, (*variables, *written_over))
 
 
 @dataclass
@@ -144,6 +160,18 @@ class _Walk:
             self.current[variable] = self.now(operator.input(1))
         return False
 
+    def as_it_is(self, operator: Operator) -> Operator:
+        """An operator with what it says of variables."""
+        if operator.kind not in RESOURCE_KINDS:
+            return operator
+        if operator.kind == "CALL_ONCE":
+            attrs = ResourceAttrs(values=FrozenMap(self._first_values(operator)))
+        elif operator.kind == "READ_VARIABLE":
+            attrs = ResourceAttrs(self._variable(operator, 1, 1))
+        else:
+            attrs = ResourceAttrs(self._variable(operator, 2, 0))
+        return replace(operator, attrs=attrs)
+
     def _variable(self, operator: Operator, inputs: int, outputs: int) -> str:
         if len(operator.inputs) != inputs or len(operator.outputs) != outputs:
             raise ModelFormatError(
@@ -178,15 +206,19 @@ class _Walk:
             )
         self.again[made] = known
 
-    def _set_up(self, operator: Operator) -> None:
-        """CALL_ONCE: its subgraph gives variables their first values."""
+    def _first_values(self, operator: Operator) -> dict[str, Array]:
+        """What the subgraph of a CALL_ONCE sets variables to."""
         source = operator.source_index
         raw = None if source is None else self.raw[source]
         options = None
         if raw is not None and int(raw.BuiltinOptionsType()) == schema.BuiltinOptions.CallOnceOptions:
             options = union(raw, schema.CallOnceOptions, f"options of operator '{operator.name}'", self.file.ledger)
         number = 0 if options is None else int(options.InitSubgraphIndex())
-        for variable, value in _constants_of(self.file, number, operator).items():
+        return _constants_of(self.file, number, operator)
+
+    def _set_up(self, operator: Operator) -> None:
+        """CALL_ONCE: its subgraph gives variables their first values."""
+        for variable, value in self._first_values(operator).items():
             if variable in self.current:
                 raise UnsupportedOperatorError(
                     f"operator '{operator.name}' (CALL_ONCE) sets variable '{variable}', which the first run has set "

@@ -91,9 +91,15 @@ def tensor_names(raw: Sequence[Any]) -> list[str]:
 
 
 def read_tensors(
-    raw: Sequence[Any], buffers: Sequence[Bytes], ledger: Ledger, handles: Collection[int] = ()
+    raw: Sequence[Any],
+    buffers: Sequence[Bytes],
+    ledger: Ledger,
+    handles: Collection[int] = (),
+    faults: list[str] | None = None,
 ) -> list[Tensor]:
     """Every tensor of the subgraph, in the file's order. `handles` name variables: they hold nothing.
+
+    A constant may have a longer buffer than its shape asks for where `faults` are noted: that of a compiled file.
 
     Raises `ModelFormatError` for a contradiction and `UnsupportedOperatorError` for an element type without a fixed
     layout in memory.
@@ -101,15 +107,15 @@ def read_tensors(
     return [
         Tensor(name, (0,), DType.UINT8, data=np.empty(0, np.uint8))
         if index in handles and int(t.Type()) == _T.RESOURCE
-        else _read_tensor(t, name, buffers, ledger)
+        else _read_tensor(t, name, buffers, ledger, faults)
         for index, (t, name) in enumerate(zip(raw, tensor_names(raw), strict=True))
     ]
 
 
-def _read_tensor(raw: Any, name: str, buffers: Sequence[Bytes], ledger: Ledger) -> Tensor:
+def _read_tensor(raw: Any, name: str, buffers: Sequence[Bytes], ledger: Ledger, faults: list[str] | None) -> Tensor:
     dtype = _read_dtype(raw, name)
     shape = _read_shape(raw, name, dtype)
-    data = _read_data(raw, name, shape, dtype, buffers)
+    data = _read_data(raw, name, shape, dtype, buffers, faults)
     quantisation = None
     if dtype in _QUANTISED:
         parameters = raw.Quantization()
@@ -162,7 +168,9 @@ def _read_shape(raw: Any, name: str, dtype: DType) -> tuple[int, ...]:
     return shape
 
 
-def _read_data(raw: Any, name: str, shape: tuple[int, ...], dtype: DType, buffers: Sequence[Bytes]) -> Array | None:
+def _read_data(
+    raw: Any, name: str, shape: tuple[int, ...], dtype: DType, buffers: Sequence[Bytes], faults: list[str] | None
+) -> Array | None:
     index = int(raw.Buffer())
     if index >= len(buffers) and not (index == 0 and not buffers):
         raise ModelFormatError(
@@ -178,7 +186,12 @@ def _read_data(raw: Any, name: str, shape: tuple[int, ...], dtype: DType, buffer
             constraint="sparse constant",
         )
     expected = math.prod(shape) * dtype.size_bytes
-    # Vela pads constants, and runtimes read as much as the shape has.
+    if content.size > expected and faults is not None:
+        # Runtimes read as many elements as the shape has.
+        faults.append(
+            f"constant '{name}' of type {dtype.value}{list(shape)} needs {expected} bytes, its buffer has "
+            f"{content.size}: the first ones are taken"
+        )
     if content.size < expected:
         raise ModelFormatError(
             f"constant '{name}' of type {dtype.value}{list(shape)} needs {expected} bytes, "

@@ -5,8 +5,12 @@ Owns the fields and their meaning. Who reads and checks them is the frontend's m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
+from ..util.frozen import FrozenMap
 from ..util.records import dataclass
-from .tensor import Activation
+from .tensor import Activation, Array
 
 
 @dataclass(frozen=True)
@@ -304,6 +308,17 @@ class ConcatenationAttrs:
     axis: int
 
 
+@dataclass(frozen=True, eq=False)
+class ResourceAttrs:
+    """What READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE do with variables, where a compiled file is run as it is.
+
+    The first two name one `variable`; the last sets some to `values`, by name.
+    """
+
+    variable: str = ""
+    values: Mapping[str, Array] = field(default_factory=lambda: FrozenMap({}))
+
+
 Attrs = (
     ConvAttrs
     | TransposeConvAttrs
@@ -333,5 +348,6 @@ Attrs = (
     | UnpackAttrs
     | SplitAttrs
     | ConcatenationAttrs
+    | ResourceAttrs
     | None
 )

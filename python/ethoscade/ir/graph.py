@@ -86,7 +86,8 @@ class Graph:
     `inputs` hold a value before the first operator, `outputs` are wanted after the last: first those of the caller, in
     the file's order, then the state in the order of `variables`, `before` and `after`.
     `source` holds the bytes of the file (operators that stay on the CPU are copied from it), `metadata` the file's
-    named metadata buffers.
+    named metadata buffers. `faults` has a sentence for each thing that is wrong with a compiled file that runs all the
+    same.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Graph:
     source: bytes = field(default=b"", repr=False)
     metadata: Mapping[str, bytes] = field(default_factory=lambda: FrozenMap({}), repr=False)
     variables: tuple[Variable, ...] = ()
+    faults: tuple[str, ...] = ()
 
     @property
     def given(self) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from dataclasses import field
 import numpy as np
 
 from ..errors import UnsupportedOperatorError, VerificationError
-from ..ir import Array, Graph, Operator
+from ..ir import Array, Graph
 from ..operators import OPERATORS, own_outputs, updated
 from ..util.records import dataclass
 from . import judges, litert, reference
@@ -174,6 +174,7 @@ def _kept(graph: Graph, values: Mapping[int, Array]) -> dict[int, Array]:
 def _expectation(graph: Graph, values: Mapping[int, Array], judge: str, evaluation: _Evaluation) -> Expectation:
     outputs = _outputs(graph, values, evaluation.unknown)
     cuts: dict[str, Cut] = {}
+    state = {variable.before for variable in graph.variables if variable.in_place}
     for index, reason in sorted(evaluation.cuts.items()):
         op = graph.operators[index]
         if not op.outputs or not evaluation.may_remove(index):
@@ -183,7 +184,7 @@ def _expectation(graph: Graph, values: Mapping[int, Array], judge: str, evaluati
         for t in op.outputs:
             outputs.pop(graph.tensors[t].name, None)
         for place, read in enumerate(op.inputs):
-            if read is not None and read in values and not graph.tensors[read].is_variable:
+            if read is not None and read in values and not graph.tensors[read].is_variable and read not in state:
                 outputs[read_name(name, place)] = values[read]
     return Expectation(outputs, judge, cuts, tuple(_sentences(graph, evaluation)))
 
@@ -218,7 +219,7 @@ def _outputs(graph: Graph, values: Mapping[int, Array], unknown: Collection[int]
             continue
         tensor = graph.tensors[t]
         value = values[t] if tensor.data is None else tensor.data
-        outputs[tensor.name] = value.reshape(tensor.shape)
+        outputs[tensor.name] = value.reshape(tensor.shape) if tensor.shape or value.size == 1 else value
     return outputs
 
 
@@ -226,7 +227,9 @@ def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
     """LiteRT works shapes out for itself; a file that leaves one out, or gives another, was planned by its word."""
     for index, value in values.items():
         tensor = graph.tensors[index]
-        if value.size != math.prod(tensor.shape) or value.dtype != tensor.dtype.numpy:
+        # A file may leave the shape of what a custom operator makes to its kernel.
+        shaped = tensor.shape or value.size == 1
+        if (shaped and value.size != math.prod(tensor.shape)) or value.dtype != tensor.dtype.numpy:
             raise VerificationError(
                 f"tensor '{tensor.name}' is {tensor.dtype.value}{list(tensor.shape)} in the model, by which memory is "
                 f"planned; LiteRT makes {value.dtype}{list(value.shape)} of it: convert the model with static shapes"

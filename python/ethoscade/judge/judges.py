@@ -64,6 +64,9 @@ the default resolver and 2 in the other.
 _FACTORED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MUL", "TRANSPOSE_CONV"})
 """Kinds whose results are multiplied by both operands' scales over the output's."""
 
+NOBODY_JUDGES: Mapping[str, tuple[DType, ...]] = {"ABS": (DType.UINT8,), "SQUARED_DIFFERENCE": (DType.UINT8,)}
+"""Types of kinds that the NPU or emitted C computes, and of which neither LiteRT nor Micro has a kernel."""
+
 _UNDEFINED = _FACTORED | {"SUB", "SQUARED_DIFFERENCE"}
 
 _MOST_FACTOR = 2.0**31
@@ -123,6 +126,8 @@ def undefined(graph: Graph, op: Operator) -> str | None:
         return None
     if op.kind == "TRANSPOSE_CONV" and _has_narrow_bias(graph, op):
         return "kernels take its bias of int32 for one of int64, and read on behind it"
+    if op.kind == "DEPTHWISE_CONV_2D" and _has_narrow_bias(graph, op):
+        return "LiteRT refuses its bias of int32, and TensorFlow Lite Micro takes it for one of int64"
     if op.kind in ("SUB", "SQUARED_DIFFERENCE"):
         return reference.undefined_factor(graph, op)
     if op.kind in _FACTORED and (factor := _largest_factor(graph, op)) >= _MOST_FACTOR:

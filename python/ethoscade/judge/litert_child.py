@@ -1,12 +1,13 @@
 """Runs reference kernels as a process of its own: `python litert_child.py INTERPRETER`, requests in, answers out.
 
 INTERPRETER is `litert` for LiteRT's reference kernels, `litert_default` for those that it takes by itself, or `micro`
-for TensorFlow Lite Micro, which has no access to variables. Each ends the whole process on models it
-dislikes, so nobody imports this file; `litert` starts it by path, and it imports nothing of ethoscade. A request is an 8-byte length and an .npz on standard input: `source`, a file that is kept for the requests
-to come; `head`, what goes in front of it; the model's `inputs`, the `wanted` tensors, and those to be `cleared`
-before a run, as indices; `runs`, how often to run; `continued`, by run, whether variables are as the run before left
-them; `input_R_T`, what tensor T holds before run R. The answer, on
-standard output in the same form, has `value_R_T` for tensor T after run R, or `error`, why the interpreter refused.
+for TensorFlow Lite Micro, which has no access to variables. Each ends the whole process on models it dislikes, so
+nobody imports this file; `litert` starts it by path, and it imports nothing of ethoscade. A request is an 8-byte length
+and an .npz on standard input: `source`, a file that is kept for the requests to come; `head`, what goes in front of it;
+the model's `inputs`, the `wanted` tensors, and those to be `cleared` before a run, as indices; `runs`, how often to
+run; `continued`, by run, whether variables are as the run before left them; `input_R_T`, what tensor T holds before run
+R. The answer, on standard output in the same form, has `value_R_T` for tensor T after run R, or `error`, why the
+interpreter refused.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ def micro(request: Any, model: bytes) -> dict[str, Any]:
     from tflite_micro.python.tflite_micro import runtime
 
     found: dict[str, Any] = {}
+    if not int(request["runs"]):
+        runtime.Interpreter.from_bytes(model, arena_size=_MICRO_ARENA_BYTES)
     for run in range(int(request["runs"])):
         if not request["continued"][run]:
             interpreter = runtime.Interpreter.from_bytes(model, arena_size=_MICRO_ARENA_BYTES)
@@ -91,7 +94,9 @@ def micro(request: Any, model: bytes) -> dict[str, Any]:
 def answer(word: str, request: Any, source: bytes) -> dict[str, Any]:
     """What the interpreter says to one request."""
     try:
-        return {"litert": litert, "litert_default": litert_default, "micro": micro}[word](request, request["head"].tobytes() + source)
+        return {"litert": litert, "litert_default": litert_default, "micro": micro}[word](
+            request, request["head"].tobytes() + source
+        )
     except (RuntimeError, ValueError) as error:
         return {"error": np.array(str(error))}
 

@@ -20,12 +20,14 @@ def random_inputs(graph: Graph, seed: int, step: int = 0) -> dict[str, Array]:
     `seed % 3` is 0 for uniform noise over the type's whole range, 1 for a Gaussian around the zero point, 2 for smooth
     waves over the image.
     """
-    found = {}
-    for number, index in enumerate(graph.given):
-        tensor = graph.tensors[index]
-        rng = np.random.Generator(np.random.PCG64([seed, number, *([step] if step else [])]))
-        found[tensor.name] = random_input(tensor, rng, seed % 3)
-    return found
+    return {(name := graph.tensors[index].name): random_input_of(graph, name, seed, step) for index in graph.given}
+
+
+def random_input_of(graph: Graph, name: str, seed: int, step: int = 0) -> Array:
+    """One of these inputs."""
+    number = next(number for number, index in enumerate(graph.given) if graph.tensors[index].name == name)
+    rng = np.random.Generator(np.random.PCG64([seed, number, *([step] if step else [])]))
+    return random_input(graph.tensors[graph.given[number]], rng, seed % 3)
 
 
 def random_input(tensor: Tensor, rng: np.random.Generator, pattern: int) -> Array:

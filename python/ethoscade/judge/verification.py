@@ -120,14 +120,12 @@ def verify(
     check_available()
     runs = steps_of(graph, runs)
     inputs = [[random_inputs(graph, seed, step) for step in range(runs)] for seed in range(seeds)]
-    unplayed = {} if cutting is None else _by_index(graph, cutting.unplayed)
-    removable = () if cutting is None else _by_index(graph, dict.fromkeys(cutting.removable, ""))
     not_judged: tuple[str, ...] = ()
     elements = mismatches = hazards = touched = 0
     largest: float = 0
     judge = JUDGE_LITERT
     findings: dict[str, None] = {}
-    judged = reference_steps(graph, inputs, unplayed, removable)
+    judged = reference_steps(graph, inputs, *cuts_of(graph, cutting))
     for seed, (given, steps) in enumerate(zip(inputs, judged, strict=True)):
         tick(seed / seeds)
         not_judged = steps[-1].not_judged
@@ -144,6 +142,13 @@ def verify(
     ok = elements > 0 and mismatches == 0 and hazards == 0
     told = tuple(findings)[:_FINDINGS]
     return Verification(ok, seeds, elements, mismatches, largest, hazards, touched, judge, told, not_judged, runs)
+
+
+def cuts_of(graph: Graph, cutting: Cutting | None) -> tuple[dict[int, str], Collection[int]]:
+    """Operators that are cut from the start, with the reasons, and those that can be, by index."""
+    if cutting is None:
+        return {}, ()
+    return _by_index(graph, cutting.unplayed), _by_index(graph, dict.fromkeys(cutting.removable, ""))
 
 
 def _by_index(graph: Graph, reasons: Mapping[str, str]) -> dict[int, str]:
@@ -183,5 +188,3 @@ def _difference(found: Array, wanted: Array) -> tuple[int, float]:
     with np.errstate(invalid="ignore"):
         distance = np.where(same, 0.0, np.abs(a - b))
     return int(np.count_nonzero(~same)), float(np.where(np.isnan(distance), np.inf, distance).max())
-
-

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ..codegen.c_kernels import KERNELS, CKernel
 from ..ir import Activation, DType
+from ..judge.judges import NOBODY_JUDGES
 from ..lowering import FAMILIES, Family
 from ..lowering.constraints import FeatureMaps
 from ..operators import OPERATORS, OperatorKind
@@ -64,6 +65,11 @@ def _section(kind: str, row: OperatorKind) -> list[str]:
         found += [f"Becomes {FOLDED[kind]}.", ""]
     if kind in KERNELS:
         found += [f"As C: {_in_c(KERNELS[kind])}.", ""]
+    if kind in NOBODY_JUDGES:
+        found += [
+            f"No runtime has a kernel of {_types(NOBODY_JUDGES[kind])}: `verify` names it and judges all else.",
+            "",
+        ]
     if kind not in FAMILIES and kind not in KERNELS:
         found += ["What is left of it stays on the CPU.", ""]
     return found[:-1]

@@ -77,7 +77,6 @@ class Player:
 
     def missing(self) -> dict[int, str]:
         """The operators that cannot be played, by index, each with the reason."""
-        graph = self._graph
         left_out = self._left_out[0] if self._left_out else {}
         unknown = [index for index in self._places if index not in left_out and not self._is_ours(index)]
         if not unknown or self._sessions:
@@ -197,6 +196,9 @@ class Player:
         return None
 
     def _fitted(self, value: Array, tensor: Tensor, op: Operator) -> Array:
+        """A value in the shape that the file has; that of the kernel where the file leaves it out."""
+        if not tensor.shape and value.dtype == tensor.dtype.numpy:
+            return value if value.size > 1 else value.reshape(tensor.shape)
         if value.nbytes != tensor.size_bytes or value.dtype != tensor.dtype.numpy:
             raise UnsupportedOperatorError(
                 f"{judges.described(self._graph, op)} makes {value.dtype}{value.shape} of what the file calls "

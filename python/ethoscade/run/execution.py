@@ -15,12 +15,13 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 
+from .. import schema
 from ..codegen import provenance, tflite
 from ..codegen.artifact import Artifact, CpuCall
 from ..codegen.layout import overwritten, padded
 from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION, FAST_REGION
 from ..codegen.tflite import OFFLINE_PLAN
-from ..errors import ModelFormatError, SimulationError
+from ..errors import ModelFormatError, SimulationError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite, tensor_counts
 from ..ir import Array, Graph, Operator
 from ..util.arguments import Count, checked
@@ -28,9 +29,12 @@ from ..util.progress import Progress, Stopwatch, Tick, portion
 from ..util.records import dataclass
 from .cpu_operators import Player
 from .inputs import checked_inputs
+from .resources import Resources
 from .simulator import Machine, NpuReport, NpuWarning
 
 _GRID_BYTES = 16
+_HARMLESS = frozenset({"saturation"})
+"""Kinds of the simulator's warnings that tell of a defined result: a value that a 32-bit OFM cannot hold saturates."""
 _PLAN_HEADER_WORDS = 3
 # Bits 31:28 of a payload's configuration word (word 2); bits 3:0 are the binary logarithm of the MACs per cycle.
 _PRODUCTS = {0: "u55", 1: "u65"}
@@ -45,7 +49,8 @@ class ExecutionResult:
 
     `outputs` by tensor name. `touched_bytes` maps a region to one past the highest byte that anything touched, CPU
     operators and the network's inputs and outputs among them; `arena_touched_bytes` is the arena's, rounded up to 16.
-    `reports` are the simulator's, one per NPU call; `warnings` are theirs and the CPU operators' as sentences.
+    `reports` are the simulator's, one per NPU call; `warnings` are theirs and the CPU operators' as sentences. `faults`
+    are those of them after which outputs are not to be trusted, and the hazards: all but values that saturate.
     """
 
     outputs: Mapping[str, Array]
@@ -53,6 +58,7 @@ class ExecutionResult:
     arena_touched_bytes: int
     warnings: tuple[str, ...]
     reports: tuple[NpuReport, ...] = field(repr=False)
+    faults: tuple[str, ...] = ()
 
     @property
     def fast_touched_bytes(self) -> int:
@@ -164,10 +170,18 @@ def run_tflite_steps(
     runs. Raises as `run_artifact_steps` does, and `ModelFormatError` for a file without `ethos-u` operators or places.
     """
     program = _program_of(graph)
-    if player is not None:
+    if player is None:
+        with player_of_file(graph, trusted=work_limit is None) as own:
+            return run_tflite_steps(graph, steps, work_limit=work_limit, player=own, progress=progress)
+    try:
         return _run(program, steps, player, work_limit, progress)
-    with player_of_file(graph, trusted=work_limit is None) as own:
-        return _run(program, steps, own, work_limit, progress)
+    except SimulationError as error:
+        error.args = (f"{error}; the file is at fault, {maker_of(graph)}",)
+        raise
+    except UnsupportedOperatorError as error:
+        if graph.faults:
+            error.args = (f"{error}; {maker_of(graph)} file is at fault: {'; '.join(graph.faults)}",)
+        raise
 
 
 def unplayable(graph: Graph) -> tuple[str, ...]:
@@ -179,7 +193,11 @@ def unplayable(graph: Graph) -> tuple[str, ...]:
 def player_of_file(graph: Graph, *, trusted: bool = True) -> Player:
     """Who plays the CPU operators of a compiled file; a context manager. If not `trusted`, the reference alone."""
     numbered = enumerate(graph.operators)
-    places = {i: i if op.source_index is None else op.source_index for i, op in numbered if op.kind != ETHOS_U}
+    places = {
+        i: i if op.source_index is None else op.source_index
+        for i, op in numbered
+        if op.kind != ETHOS_U and not Resources.runs(op)
+    }
     return Player(graph, places, lambda: graph.source, trusted=trusted)
 
 
@@ -228,6 +246,31 @@ def npu_operators(graph: Graph) -> list[Operator]:
     return found
 
 
+def _is_for_cpu(graph: Graph) -> bool:
+    """Whether a compiler left all of a file to the CPU: it says where tensors lie, and starts no NPU."""
+    return OFFLINE_PLAN in graph.metadata and all(operator.kind != ETHOS_U for operator in graph.operators)
+
+
+def maker_of(graph: Graph) -> str:
+    """Whose a compiled file is, for messages: "Vela's", "ethoscade's" or "another compiler's"."""
+    if provenance.ENTRY in graph.metadata:
+        return "ethoscade's"
+    description = schema.Model.GetRootAs(graph.source, 0).Description() if graph.source else None
+    return "Vela's" if (description or b"").startswith(b"Vela") else "another compiler's"
+
+
+def file_faults(graph: Graph) -> tuple[str, ...]:
+    """What is wrong with a compiled file that is run all the same, a sentence each.
+
+    Raises `ModelFormatError` as `arena_places` does.
+    """
+    arena_places(graph)
+    _words, count, tensors = _plan_of(graph)
+    if count == tensors:
+        return graph.faults
+    return (*graph.faults, f"{_plan_fault(graph)}; the first {tensors} are taken")
+
+
 def has_fast_memory(graph: Graph, operator: Operator) -> bool:
     """Whether an `ethos-u` operator has a fast scratch (region 2) that is a memory of its own.
 
@@ -239,7 +282,7 @@ def has_fast_memory(graph: Graph, operator: Operator) -> bool:
 
 def sram_touched(graph: Graph, result: ExecutionResult) -> int:
     """Bytes of SRAM that a run of a compiled file touched: with a dedicated SRAM the arena lies in DRAM."""
-    dedicated = any(has_fast_memory(graph, operator) for operator in npu_operators(graph))
+    dedicated = any(has_fast_memory(graph, operator) for operator in graph.operators if operator.kind == ETHOS_U)
     return result.fast_touched_bytes if dedicated else result.arena_touched_bytes
 
 
@@ -247,7 +290,12 @@ def sram_touched(graph: Graph, result: ExecutionResult) -> int:
 
 
 def _program_of(graph: Graph) -> _Program:
-    npu = npu_operators(graph)
+    npu = [] if _is_for_cpu(graph) else npu_operators(graph)
+    offsets = arena_places(graph)
+    ends = [offset + graph.tensors[index].size_bytes for index, offset in offsets.items()]
+    if not npu:
+        steps: tuple[_NpuStep | CpuCall, ...] = tuple(CpuCall(position) for position in range(len(graph.operators)))
+        return _Program(graph, _ANY_MACHINE, steps, b"", _rounded(max(ends, default=0)), offsets)
     payload, constants, scratch, fast = (_operand(graph, npu[0], position) for position in range(4))
     for operator in npu:
         if tuple(_operand(graph, operator, position) for position in (1, 2, 3)) != (constants, scratch, fast):
@@ -263,8 +311,6 @@ def _program_of(graph: Graph) -> _Program:
         else CpuCall(position)
         for position, operator in enumerate(graph.operators)
     )
-    offsets = arena_places(graph)
-    ends = (offset + graph.tensors[index].size_bytes for index, offset in offsets.items())
     return _Program(
         graph,
         accelerator_of(_constant(graph, npu[0], payload)),
@@ -286,22 +332,52 @@ def _labels(graph: Graph, calls: int) -> tuple[tuple[str, ...], ...]:
 def arena_places(graph: Graph) -> dict[int, int]:
     """Arena offsets by tensor from a compiled file's plan; tensors without a place (-1) are left out.
 
-    Raises `ModelFormatError` for a file without a plan, or with one for other tensors.
+    Raises `ModelFormatError` for a file without a plan, or with one for fewer tensors; one for more counts as far as
+    NPU programs find their values by it.
     """
+    words, count, tensors = _plan_of(graph)
+    if count < tensors or len(words) < _PLAN_HEADER_WORDS + count:
+        raise ModelFormatError(
+            f"metadata '{OFFLINE_PLAN}' has {len(words)} words for {count} tensors; the file has {tensors}",
+            value=count,
+        )
+    places = words[_PLAN_HEADER_WORDS : _PLAN_HEADER_WORDS + tensor_counts(graph.source)[0]]
+    found = {index: int(place) for index, place in enumerate(places) if place >= 0}
+    lost = _without_place(graph, found)
+    if count > tensors and lost is not None:
+        raise ModelFormatError(
+            f"{_plan_fault(graph)}, and what operator '{lost}' reads or writes has no place in it; the file is at "
+            f"fault, {maker_of(graph)}",
+            operator=lost,
+            value=count,
+        )
+    return found | {v.after: found[v.before] for v in graph.variables if v.in_place and v.before in found}
+
+
+def _plan_of(graph: Graph) -> tuple[npt.NDArray[np.int32], int, int]:
+    """The words of a file's plan, how many tensors they are for, and how many the file has."""
     plan = graph.metadata.get(OFFLINE_PLAN)
     if plan is None:
         raise ModelFormatError(f"'{graph.name}' does not say where its tensors lie: no metadata '{OFFLINE_PLAN}'")
     words = np.frombuffer(plan[: len(plan) // 4 * 4], "<i4")
     count = int(words[_PLAN_HEADER_WORDS - 1]) if len(words) >= _PLAN_HEADER_WORDS else -1
-    in_file = tensor_counts(graph.source)
-    if count != sum(in_file) or len(words) < _PLAN_HEADER_WORDS + count:
-        raise ModelFormatError(
-            f"metadata '{OFFLINE_PLAN}' has {len(words)} words for {count} tensors; the file has {sum(in_file)}",
-            value=count,
-        )
-    places = words[_PLAN_HEADER_WORDS : _PLAN_HEADER_WORDS + in_file[0]]
-    found = {index: int(place) for index, place in enumerate(places) if place >= 0}
-    return found | {v.after: found[v.before] for v in graph.variables if v.in_place and v.before in found}
+    return words, count, sum(tensor_counts(graph.source))
+
+
+def _plan_fault(graph: Graph) -> str:
+    _, count, tensors = _plan_of(graph)
+    return (
+        f"metadata '{OFFLINE_PLAN}' is for {count} tensors, the file has {tensors}, which TensorFlow Lite Micro refuses"
+    )
+
+
+def _without_place(graph: Graph, places: Mapping[int, int]) -> str | None:
+    """An `ethos-u` operator that reads or writes values without a place, or None."""
+    for operator in (op for op in graph.operators if op.kind == ETHOS_U):
+        for index in (*operator.inputs[4:], *operator.outputs):
+            if index is not None and index not in places and not graph.tensors[index].is_constant:
+                return operator.name
+    return None
 
 
 def _operand(graph: Graph, operator: Operator, position: int) -> int:
@@ -343,7 +419,7 @@ def _run(
     player.prepare()
     player.reset()
     results = []
-    state = _initial(program.graph)
+    state = _State(_initial(program.graph), Resources(program.graph))
     for number, arrays in enumerate(given):
         arena = _Arena(program)
         if work_limit is not None:
@@ -351,41 +427,65 @@ def _run(
         player.begin()
         tick = portion(watch.tick, number / len(given), (number + 1) / len(given))
         results.append(_step(program, arena, state, arrays, player, tick))
-        state = _kept(program.graph, arena, state)
+        state = _State(_kept(program.graph, arena, state.tensors), state.resources)
     watch.note(f"'{program.graph.name}', {len(given)} runs of {len(program.calls)} calls")
     watch.end()
     return tuple(results)
 
 
+@dataclass(frozen=True, eq=False)
+class _State:
+    """What lives on from run to run: in tensors, and in what a runtime keeps outside of all."""
+
+    tensors: Mapping[int, Array]
+    resources: Resources
+
+
 def _step(
     program: _Program,
     arena: _Arena,
-    state: Mapping[int, Array],
+    state: _State,
     given: Mapping[int, Array],
     player: Player,
     tick: Tick,
 ) -> ExecutionResult:
     """One run, in memories of which nothing is known but the state and the inputs."""
     graph = program.graph
-    for index, array in state.items():
+    for index, array in state.tensors.items():
         arena.store_input(index, array)
     for index, array in given.items():
         arena.store_input(index, array)
     reports = []
     warnings: list[str] = []
+    harmless: list[str] = []
     for number, step in enumerate(program.calls):
         tick(number / len(program.calls))
         if isinstance(step, _NpuStep):
-            report = arena.machine.run(step.payload)
+            report = _run_on_npu(arena, step)
             reports.append(report)
             warnings += [_sentence(step, warning) for warning in report.warnings]
+            harmless += [_sentence(step, warning) for warning in report.warnings if warning.kind in _HARMLESS]
+        elif Resources.runs(operator := graph.operators[step.operator]):
+            read = operator.inputs[1:]  # not the handle
+            values = {t: arena.load(t, f"operator '{operator.name}'", warnings) for t in read if t is not None}
+            for index, value in state.resources.run(operator, values).items():
+                arena.store(index, value)
         else:
             warnings += _run_on_cpu(program, arena, step, player)
     outputs: dict[str, Array] = {}
     for index in graph.handed_out:
         outputs[graph.tensors[index].name] = arena.load(index, "the caller", warnings)
     touched = arena.touched()
-    return ExecutionResult(outputs, touched, _rounded(touched[ARENA_REGION]), tuple(warnings), tuple(reports))
+    hazards = [hazard.message for report in reports for hazard in report.hazards]
+    faults = (*(warning for warning in warnings if warning not in harmless), *hazards)
+    return ExecutionResult(outputs, touched, _rounded(touched[ARENA_REGION]), tuple(warnings), tuple(reports), faults)
+
+
+def _run_on_npu(arena: _Arena, step: _NpuStep) -> NpuReport:
+    try:
+        return arena.machine.run(step.payload)
+    except SimulationError as error:
+        raise SimulationError(f"NPU call '{step.name}': {error}", command=error.command) from error
 
 
 def _sentence(step: _NpuStep, warning: NpuWarning) -> str:
@@ -444,7 +544,8 @@ class _Arena:
 
     def store(self, index: int, value: Array) -> None:
         offset = self.program.offsets.get(index)
-        if offset is None:
+        # A file that leaves a shape out has kept no room for it.
+        if offset is None or value.nbytes != self.program.graph.tensors[index].size_bytes:
             self._elsewhere[index] = value
         else:
             self.machine.write(ARENA_REGION, offset, np.ascontiguousarray(value).tobytes())

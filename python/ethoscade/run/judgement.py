@@ -1,7 +1,7 @@
 """Verification of an artefact: the judge of `verification` put to work on the simulator or on the emitted C.
 
-Owns how each target executes the network for the judge, how operators are left out that nobody judges or plays, and
-which source a compiled file belongs to. The reference and the comparison are `verification`'s.
+Owns how each target executes the network for the judge, and how operators are left out that nobody judges or plays.
+The reference is `evaluation`'s, the comparison `verification`'s.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ..codegen.artifact import Artifact
-from ..errors import ConfigError, VerificationError
-from ..ir import Array, Graph, Tensor
-from ..judge.verification import Cut, Observation, Verification, read_name, verify
-from ..util.progress import Tick, nobody_asks
+from ..errors import VerificationError
+from ..ir import Array, Graph
+from ..judge.evaluation import Cut, read_name, reference_steps
+from ..judge.verification import Observation, Verification, compare, cuts_of, verify
+from ..util.progress import Progress, Tick, nobody_asks
+from ..util.records import dataclass
 from .cpu_operators import Player
 from .execution import ExecutionResult, player_of, player_of_file, run_artifact_steps, run_tflite_steps, sram_touched
+from .pairing import pairing_of
 
 Arrays = Mapping[str, Array]
 
@@ -41,7 +44,11 @@ class _Cutting:
 
     def leave_out(self, cuts: Sequence[Mapping[str, Cut]]) -> None:
         self._cut = {name: self._names[name] for name in cuts[0] if name in self._names}
-        self._player.leave_out([{self._names[name]: of[name].made for name in self._cut} for of in cuts])
+        # A file at fault may have an operator whose state is nothing to it, beside its own outputs.
+        made = {name: len(self._graph.operators[index].outputs) for name, index in self._cut.items()}
+        self._player.leave_out(
+            [{self._names[name]: of[name].made[:count] for name, count in made.items()} for of in cuts]
+        )
 
     def outputs(self, result: ExecutionResult, run: int) -> Arrays:
         """The network's outputs and what operators read that were left out, in that run after a reset."""
@@ -91,17 +98,58 @@ def on_file(
 
     Raises as `run_tflite` and `verify` do.
     """
-    renamed = _paired(_names(compiled, compiled.handed_out), _names(source, source.handed_out))
-    taken = _paired(_names(source, source.given), _names(compiled, compiled.given))
+    pairing = pairing_of(compiled, source)
 
     def run(steps: Sequence[Arrays]) -> Sequence[ExecutionResult]:
-        given = [{taken[name]: value for name, value in inputs.items()} for inputs in steps]
+        given = [pairing.inputs_of_file(compiled, inputs) for inputs in steps]
         results = run_tflite_steps(compiled, given, player=player)
-        outputs = [{renamed.get(name, name): value for name, value in result.outputs.items()} for result in results]
-        return [replace(result, outputs=made) for result, made in zip(results, outputs, strict=True)]
+        return [replace(result, outputs=pairing.outputs_of_source(result.outputs)) for result in results]
 
     with player_of_file(compiled) as player:
         return _verify(source, compiled, player, run, lambda result: sram_touched(compiled, result), seeds, runs, tick)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A compiled file's runs beside the reference; counts are sums over the runs.
+
+    `faults` has a sentence for each thing in which its inputs and outputs are not the model's, `not_judged` one for
+    each operator that nobody judges or plays, and for those that depend on it.
+    """
+
+    results: tuple[ExecutionResult, ...]
+    elements: int
+    mismatches: int
+    max_abs_diff: float
+    not_judged: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+def compare_file(
+    compiled: Graph, source: Graph, steps: Sequence[Arrays], seed: int = 0, progress: Progress | None = None
+) -> Comparison:
+    """Run a compiled file on each of `steps`, inputs by its names, and compare with the network it was made from.
+
+    Inputs that the file does not take are random, by `seed`. Raises as `run_tflite_steps` and `reference_steps` do, and
+    `VerificationError` where nothing of it can be judged.
+    """
+    pairing = pairing_of(compiled, source)
+    given = [pairing.inputs_of_source(source, inputs, seed, step) for step, inputs in enumerate(steps)]
+    with player_of_file(compiled) as player:
+        cutting = _Cutting(compiled, player)
+        (judged,) = reference_steps(source, [given], *cuts_of(source, cutting))
+        cutting.leave_out([expected.cuts for expected in judged])
+        results = run_tflite_steps(compiled, steps, player=player, progress=progress)
+        elements = mismatches = 0
+        largest: float = 0
+        for number, (result, expected) in enumerate(zip(results, judged, strict=True)):
+            outputs = pairing.outputs_of_source(cutting.outputs(result, number))
+            counted, wrong, difference = compare(outputs, expected.outputs)
+            elements, mismatches, largest = elements + counted, mismatches + wrong, max(largest, difference)
+    not_judged = judged[-1].not_judged
+    if not elements:
+        raise VerificationError(f"nothing of '{source.name}' can be judged: {'; '.join(not_judged)}")
+    return Comparison(results, elements, mismatches, largest, not_judged, pairing.faults)
 
 
 def _verify(
@@ -119,55 +167,11 @@ def _verify(
     def execute(steps: Sequence[Arrays]) -> Sequence[Observation]:
         observations = []
         for number, result in enumerate(run(steps)):
-            found = [*result.warnings, *(hazard.message for report in result.reports for hazard in report.hazards)]
-            observations.append(Observation(cutting.outputs(result, number), len(found), touched(result), found))
+            faults = result.faults
+            observations.append(Observation(cutting.outputs(result, number), len(faults), touched(result), faults))
         return observations
 
     return verify(source, execute, seeds, cutting, runs, tick)
-
-
-def source_of(compiled: Graph, candidates: Sequence[Graph]) -> Graph:
-    """The candidate that a compiled file was made from: that with its inputs and outputs, in types and shapes.
-
-    Names count where they are the same ones; another compiler may give its own, in the file's order. Raises
-    `ConfigError` if none fits.
-    """
-    for graph in candidates:
-        if _alike(compiled, compiled.given, graph, graph.given) and _alike(
-            compiled, compiled.handed_out, graph, graph.handed_out
-        ):
-            return graph
-    source = candidates[0]
-    if _alike(compiled, compiled.given, source, source.given):
-        what = f"it makes {_listed(compiled, compiled.handed_out)}, not {_listed(source, source.handed_out)}"
-    else:
-        what = f"it takes {_listed(compiled, compiled.given)}, not {_listed(source, source.given)}"
-    raise ConfigError(f"'{compiled.name}' was not compiled from '{source.name}': {what}")
-
-
-def _paired(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str]:
-    return {name: name for name in ours} if set(ours) == set(theirs) else dict(zip(ours, theirs, strict=True))
-
-
-def _alike(compiled: Graph, ours: Sequence[int], source: Graph, theirs: Sequence[int]) -> bool:
-    """Whether inputs or outputs of both have the same types and shapes, paired by name or else in order."""
-    if len(ours) != len(theirs):
-        return False
-    pairs = _paired(_names(compiled, ours), _names(source, theirs))
-    known = {tensor.name: (tensor.dtype, tensor.shape) for tensor in _tensors(source, theirs)}
-    return all(known[pairs[t.name]] == (t.dtype, t.shape) for t in _tensors(compiled, ours))
-
-
-def _listed(graph: Graph, indices: Sequence[int]) -> str:
-    return ", ".join(f"'{t.name}' {t.dtype.value}{t.shape}" for t in _tensors(graph, indices))
-
-
-def _names(graph: Graph, indices: Sequence[int]) -> list[str]:
-    return [tensor.name for tensor in _tensors(graph, indices)]
-
-
-def _tensors(graph: Graph, indices: Sequence[int]) -> list[Tensor]:
-    return [graph.tensors[index] for index in indices]
 
 
 def in_c(

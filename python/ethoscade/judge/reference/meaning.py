@@ -82,7 +82,7 @@ def quantised_or_words(graph: Graph, op: Operator) -> str | None:
 
 
 def _are_words(graph: Graph, op: Operator) -> bool:
-    return all(tensor.dtype is DType.INT32 for tensor in _values(graph, op))
+    return op.opaque is None and all(tensor.dtype is DType.INT32 for tensor in _values(graph, op))
 
 
 def sixteen_bit(graph: Graph, op: Operator) -> str | None:
