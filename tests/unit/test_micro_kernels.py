@@ -11,12 +11,13 @@ import ethoscade
 import numpy as np
 import pytest
 from command_line_support import Capture, run, run_json
-from ethoscade.codegen import micro_arena, micro_kernels
+from ethoscade.codegen import micro_arena, micro_kernels, tflite
 from ethoscade.errors import EthoscadeError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Operator
 from ethoscade.judge import litert, reference
 from ethoscade.testing import ModelBuilder, mobilenet_v1
+from reference_support import models_folder
 from tflite_files import INT32, File, Op, T
 from zoo_models import zoo
 
@@ -127,6 +128,82 @@ def test_a_cortex_m_takes_less() -> None:
     assert arena.nodes == 32 * len(compiled.artifact.calls)
     assert arena.interface == 2 * (16 + 40 + 20)
     assert arena.tensors == 12 * 5, "input, output, commands, constants, the arena itself"
-    assert arena.npu_calls == 24 * sum(hasattr(call, "payload") for call in compiled.artifact.calls)
-    own = arena.tensors + arena.nodes + arena.interface + arena.npu_calls + arena.fixed
+    assert arena.kernels == 24 * sum(hasattr(call, "payload") for call in compiled.artifact.calls)
+    own = arena.tensors + arena.nodes + arena.interface + arena.kernels + arena.fixed
     assert arena.beyond_bytes == own + max(arena.scratch, arena.planning - arena.planned)
+
+
+_RUN = (
+    "from tflite_micro.python.tflite_micro import runtime\nimport sys\n"
+    "one = runtime.Interpreter.from_file(sys.argv[1], arena_size=int(sys.argv[2]))\none.invoke()"
+)
+
+
+def runs_in(path: Path, arena_bytes: int) -> bool:
+    """Whether TensorFlow Lite Micro loads and runs a file in an arena of so many bytes on this host."""
+    done = subprocess.run([sys.executable, "-c", _RUN, path, str(arena_bytes)], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def least_arena(path: Path, most: int) -> int:
+    """The smallest arena in which it runs, in whole steps of 16."""
+    least = 0
+    while most - least > 16:
+        middle = (least + most) // 32 * 16
+        least, most = (least, middle) if runs_in(path, middle) else (middle, most)
+    return most
+
+
+def hold(model: bytes, tmp_path: Path, above: float) -> None:
+    """The figure for this host is enough, and at most so much more than what is needed."""
+    compiled = ethoscade.compile(model, accelerator="none")
+    file = tflite.write(compiled.artifact)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(file)
+    if not runs_in(path, 1 << 26):
+        pytest.skip("TensorFlow Lite Micro does not take it")
+    figure = micro_arena.of_file(read_tflite(file), compiled.artifact.arena_bytes, pointer_bytes=8).arena_bytes
+    assert runs_in(path, figure), "too small"
+    need = least_arena(path, figure)
+    assert figure <= need * (1 + above) + 1024, f"{figure} for {need}"
+
+
+# Kernels that keep buffers or ask for scratch buffers, by the sources of `micro_kernels.COMMIT`, and types of theirs.
+KEEPING = [
+    ("BATCH_MATMUL", DType.INT8), ("CONV_2D", DType.INT8), ("CONV_2D", DType.INT16),
+    ("CONCATENATION", DType.INT8), ("DEPTHWISE_CONV_2D", DType.INT8), ("ELU", DType.INT8),
+    ("FULLY_CONNECTED", DType.INT8), ("MEAN", DType.INT8), ("MIRROR_PAD", DType.INT8), ("REDUCE_MAX", DType.INT8),
+    ("SOFTMAX", DType.INT16), ("SUM", DType.INT16), ("TRANSPOSE_CONV", DType.INT8), ("TRANSPOSE_CONV", DType.INT16),
+    ("UNIDIRECTIONAL_SEQUENCE_LSTM", DType.INT8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "dtype"), KEEPING)
+def test_the_arena_is_enough_for_kernels_that_keep_buffers(kind: str, dtype: DType, tmp_path: Path) -> None:
+    needs_micro()
+    hold(zoo(kind, dtype).build(), tmp_path, 0.1)
+
+
+def test_the_arena_is_enough_for_convolutions_on_the_cpu(tmp_path: Path) -> None:
+    """Factors of each channel, whose bytes do not follow from the plan."""
+    needs_micro()
+    hold(mobilenet_v1(0.25, 32, 10), tmp_path, 0.02)
+
+
+MODELS = (
+    "kws_ref_int8",
+    "person_detect",
+    "resnet8_int8",
+    "micro_speech_lstm",
+    "keyword_scrambled_8bit",
+    "alexa_resource",
+)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_arena_is_enough_for_real_models(name: str, tmp_path: Path) -> None:
+    needs_micro()
+    folder = models_folder()
+    if folder is None or not (folder / f"{name}.tflite").exists():
+        pytest.skip("no models: set ETHOSCADE_MODELS")
+    hold((folder / f"{name}.tflite").read_bytes(), tmp_path, 0.03)

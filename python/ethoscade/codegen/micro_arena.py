@@ -8,34 +8,42 @@ a pointer has 4 bytes (`POINTER_BYTES`); a host of 64 bits shows that they are r
 | each tensor | `TfLiteEvalTensor`: two pointers and a type; `core/c/common.h` |
 | each operator | `NodeAndRegistration`: seven pointers and a size; `micro/micro_allocator.h` |
 | each input and output | a pointer, `TfLiteTensor`; if quantised `TfLiteAffineQuantization` with its zero points |
-| each NPU call | `OpData`, three integers in 16 bytes, two handles; while it runs 12 bytes for each of its tensors |
-| each variable | its bytes; five operators, and tensors for two handles and a constant |
+| each kernel | options, `OpData`, factors, tables: `micro_buffers`; a handle for each scratch buffer |
+| each variable | its bytes; five operators and what they keep; tensors for two handles and a constant |
 | once | allocators, planner, interpreter's lists: `FIXED_BYTES`, measured |
+| while a kernel runs | its scratch buffers, placed by `micro_plan` around the file's plan |
+| while kernels prepare | `ScratchBufferRequest`, the tensors of one operator, where the plan's bytes are |
 | while planning | `AllocationInfo` and the greedy planner's tables for each buffer, where the plan's bytes are |
 
-What kernels of operators on the CPU keep (their `OpData` and options, 16 to some 800 bytes each) comes on top.
+The kernels are the portable ones.
 """
 
 from __future__ import annotations
 
-from ..frontend import ETHOS_U, tensor_counts
-from ..ir import Graph, Tensor
+from collections.abc import Sequence
+
+from ..frontend import tensor_counts
+from ..ir import Graph, Operator, Tensor
 from ..util.records import dataclass
+from .micro_buffers import KernelBuffers, kernel_buffers
+from .micro_plan import plan
 
 POINTER_BYTES = 4
-FIXED_BYTES = 584
-"""Of a network with three operators, on a host of 64 bits, their options included: no less than a Cortex-M takes."""
+FIXED_BYTES = 560
+"""The most of forty networks on a host of 64 bits, which is no less than a Cortex-M takes, and 24 bytes more."""
 
 _ALIGNMENT = 16
 _INT = 4
+_MOST_REQUESTS = 12
+"""`kMaxScratchBuffersPerOp`: room for so many requests is kept behind those that there are."""
 
 
 @dataclass(frozen=True)
 class MicroArena:
     """Bytes that TensorFlow Lite Micro takes of its arena, by what for.
 
-    `planned` are those of the plan in the file. `tensors`, `nodes`, `interface`, `npu_calls`, `state` and `fixed` lie
-    behind them for good. `scratch` is needed beside the plan while an NPU call runs, if that has no gap for it.
+    `planned` are those of the plan in the file. `tensors`, `nodes`, `interface`, `kernels`, `state` and `fixed` lie
+    behind them for good. `scratch` is needed beside the plan while kernels run, as far as that has no gap for it.
     `planning` lies where the plan does, before the first run.
     """
 
@@ -43,7 +51,7 @@ class MicroArena:
     tensors: int
     nodes: int
     interface: int
-    npu_calls: int
+    kernels: int
     state: int
     fixed: int
     scratch: int
@@ -52,7 +60,7 @@ class MicroArena:
     @property
     def beyond_bytes(self) -> int:
         """What the arena must have more than the planned bytes."""
-        own = self.tensors + self.nodes + self.interface + self.npu_calls + self.state + self.fixed
+        own = self.tensors + self.nodes + self.interface + self.kernels + self.state + self.fixed
         return own + max(self.scratch, self.planning - self.planned)
 
     @property
@@ -64,23 +72,53 @@ class MicroArena:
 def of_file(graph: Graph, planned_bytes: int, pointer_bytes: int = POINTER_BYTES) -> MicroArena:
     """What a compiled file, as it was read, takes beside its plan."""
     ends = [graph.tensors[t] for t in (*graph.given, *graph.handed_out)]
-    calls = [len(op.inputs) + len(op.outputs) for op in graph.operators if op.kind == ETHOS_U]
+    kernels = [kernel_buffers(graph, op, pointer_bytes) for op in graph.operators]
     lists = sum(_aligned(len(of) * pointer_bytes) for of in (graph.given, graph.handed_out))
     variables = [graph.tensors[v.before] for v in graph.variables if not v.in_place]
     tensors = sum(tensor_counts(graph.source))
     nodes = len(graph.operators) + (1 + 5 * len(variables) if variables else 0)
-    buffers = tensors + 2 * len(calls)
+    requests = sum(len(kernel.scratch) for kernel in kernels)
+    placed = plan(graph, [kernel.scratch for kernel in kernels])
     return MicroArena(
         planned=planned_bytes,
         tensors=tensors * _struct(2 * pointer_bytes, _INT, pointer_bytes),
         nodes=nodes * (_struct(6 * pointer_bytes, _INT, pointer_bytes) + pointer_bytes),
         interface=lists + sum(_tensor(pointer_bytes) + _quantisation(tensor, pointer_bytes) for tensor in ends),
-        npu_calls=len(calls) * (_aligned(3 * _INT) + 2 * pointer_bytes),
-        state=sum(_aligned(tensor.size_bytes) for tensor in variables),
+        kernels=_kept(kernels) + requests * pointer_bytes,
+        state=_state(variables, pointer_bytes),
         fixed=FIXED_BYTES,
-        scratch=max((_aligned(8 * count) + _aligned(pointer_bytes * count) for count in calls), default=0),
-        planning=buffers * (_struct(2 * pointer_bytes, 4 * _INT, pointer_bytes) + 10 * _INT),
+        scratch=max(placed.end - planned_bytes, 0),
+        planning=_planning(graph, (tensors, requests, placed.buffers), pointer_bytes),
     )
+
+
+def _state(variables: Sequence[Tensor], pointer: int) -> int:
+    """Variables' bytes, `MicroResourceVariable`, what two VAR_HANDLE and two ASSIGN_VARIABLE keep; one CALL_ONCE."""
+    each = 5 * pointer + 2 * (2 * pointer + _ALIGNMENT) + 2 * _ALIGNMENT
+    once = 2 * pointer + 2 * _ALIGNMENT
+    return sum(_aligned(tensor.size_bytes) + _aligned(each) for tensor in variables) + (once if variables else 0)
+
+
+def _kept(kernels: Sequence[KernelBuffers]) -> int:
+    """What kernels keep: options one behind the other, then buffers of whole steps of the alignment."""
+    options = sum(-(-kernel.options // _INT) * _INT for kernel in kernels)
+    return _aligned(options) + sum(_aligned(size) for kernel in kernels for size in kernel.kept)
+
+
+def _planning(graph: Graph, counts: tuple[int, int, int], pointer: int) -> int:
+    """What lies where the plan does before it is made: requests, and an operator's tensors or all buffers' tables."""
+    tensors, requests, placed = counts
+    asked = (_MOST_REQUESTS + requests) * (pointer + 2 * _INT)
+    prepared = max((_prepared(graph, op, pointer) for op in graph.operators), default=0)
+    tables = (tensors + requests) * _struct(2 * pointer, 4 * _INT, pointer) + placed * 10 * _INT
+    return _aligned(asked) + max(prepared, _ALIGNMENT + tables)
+
+
+def _prepared(graph: Graph, operator: Operator, pointer: int) -> int:
+    """An operator's tensors as a kernel prepares itself, which asks twice for each, an LSTM once."""
+    times = 1 if operator.kind == "UNIDIRECTIONAL_SEQUENCE_LSTM" else 2
+    touched = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs) if t is not None]
+    return times * sum(_tensor(pointer) + _quantisation(tensor, pointer) for tensor in touched)
 
 
 def _tensor(pointer: int) -> int:

@@ -426,7 +426,7 @@ def micro_json(arena: MicroArena, warnings: Sequence[str]) -> dict[str, Any]:
 
 def micro_text(arena: MicroArena, warnings: Sequence[str]) -> str:
     """What TensorFlow Lite Micro wants, and what it has not."""
-    size = f"{_size(arena.arena_bytes)}: {arena.beyond_bytes:,} beyond the planned bytes, and what CPU kernels keep"
+    size = f"{_size(arena.arena_bytes)}: {arena.beyond_bytes:,} beyond the planned bytes, with portable kernels"
     return _table([("TFLM's arena", size), *(("  warning", f"{why}; the .tflite cannot run") for why in warnings)])
 
 

@@ -30,12 +30,12 @@ def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     other = next((t for t in (boxes, scores, anchors, *made) if t.dtype is not DType.FLOAT32), None)
     if other is not None:
         refuse(operator, f"its C kernel takes float32; '{other.name}' is {other.dtype.value}")
-    options = _options(graph, operator)
-    classes, most = options["num_classes"], options["max_detections"]
-    if options.get("use_regular_nms"):
+    told = options(graph, operator)
+    classes, most = told["num_classes"], told["max_detections"]
+    if told.get("use_regular_nms"):
         refuse(operator, "its C kernel compares boxes of all classes; use_regular_nms is set")
-    if options["max_classes_per_detection"] != 1:
-        refuse(operator, f"its C kernel tells 1 class of a box, not {options['max_classes_per_detection']}")
+    if told["max_classes_per_detection"] != 1:
+        refuse(operator, f"its C kernel tells 1 class of a box, not {told['max_classes_per_detection']}")
     if len(boxes.shape) != 3 or len(scores.shape) != 3 or boxes.shape[0] != 1 or boxes.shape[2] < 4:
         refuse(
             operator, f"its boxes are {boxes.shape} and its scores {scores.shape}; kernels take (1, boxes, 4 or more)"
@@ -49,15 +49,15 @@ def _write(graph: Graph, operator: Operator, operands: Operands) -> Call:
     if most < 1 or sizes != [4 * most, most, most, 1]:
         refuse(operator, f"max_detections is {most}, its outputs have {sizes} elements")
     shape = arrays({"shape": (count, boxes.shape[2], scores.shape[2], ahead, most)})
-    stage = array("stage", [float_literal(float(options[name])) for name in _NUMBERS], "float")
+    stage = array("stage", [float_literal(float(told[name])) for name in _NUMBERS], "float")
     read = ", ".join(operands.source(operator.input(place)) for place in range(3))
     written = ", ".join(operands.target(t) for t in operator.outputs)
     text = f"{shape}{stage}detection_float32({read}, {written}, shape, stage, WORKSPACE);"
     return replace(call("detection.c", "detection_float32", text), workspace_bytes=_BYTES_PER_BOX * count)
 
 
-def _options(graph: Graph, operator: Operator) -> Mapping[str, Any]:
-    """The options by name: whole numbers and reals that are all there."""
+def options(graph: Graph, operator: Operator) -> Mapping[str, Any]:
+    """The options by name: whole numbers and reals that are all there. Raises `CodegenError` where they are not."""
     if operator.source_index is None or not graph.source:
         refuse(operator, "its options are in the file that it came from, which is not at hand")
     try:
