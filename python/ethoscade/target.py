@@ -16,8 +16,9 @@ from .configurations import default_config as default_config
 from .errors import ConfigError
 from .util.arguments import Count, checked, shown
 from .util.records import dataclass
+from .util.sizes import budget_of as budget_of
+from .util.sizes import budget_of_kib as budget_of_kib
 from .util.sizes import parse_size as parse_size
-from .util.sizes import size_of_kib as size_of_kib
 
 if TYPE_CHECKING:
     from .boards import BoardDescription

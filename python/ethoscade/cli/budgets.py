@@ -15,7 +15,7 @@ from ..errors import ConfigError, EthoscadeError
 from ..pipeline.compiled import Compiled
 from ..pipeline.prepared import prepare
 from ..report import summary
-from ..target import parse_size
+from ..target import budget_of
 from . import console, tables
 from .common import DIFFERENT, DONE, FAULTY, model_of, print_report, tell_of_board, told
 from .working import working
@@ -59,7 +59,7 @@ def _budgets(text: str) -> dict[str, int]:
     """The budgets in bytes by the names of their folders. Raises `ConfigError`."""
     found: dict[str, int] = {}
     for part in text.split(","):
-        size = parse_size(part)
+        size = budget_of(part)
         name = f"{size // 1024}KiB" if size % 1024 == 0 else f"{size}B"
         if name in found:
             raise ConfigError(f"--sram {text} has the budget of {size} bytes twice; give each once")

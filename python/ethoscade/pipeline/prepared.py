@@ -21,7 +21,7 @@ from ..frontend import read_tflite
 from ..ir import Graph
 from ..scheduling import schedule as scheduling
 from ..scheduling.schedule import EPSILON as EPSILON
-from ..target import Target, compilation_target, parse_size, size_of_kib
+from ..target import Target, budget_of, budget_of_kib, compilation_target
 from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import nobody_asks, portion
@@ -466,5 +466,5 @@ def _budget(sram_kb: float | None, sram: str | int | None) -> int | None:
     if sram_kb is not None and sram is not None:
         raise ConfigError("give the budget once: sram_kb or sram, not both")
     if sram_kb is not None:
-        return size_of_kib(sram_kb)
-    return None if sram is None else parse_size(sram)
+        return budget_of_kib(sram_kb)
+    return None if sram is None else budget_of(sram)

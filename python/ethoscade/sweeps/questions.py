@@ -22,7 +22,7 @@ from ..errors import ConfigError
 from ..pipeline.borders import INTERFACES
 from ..pipeline.compiler import Model
 from ..scheduling.schedule import EPSILON, resolution_of
-from ..target import NO_NPU, TARGETS, Target, compilation_target, parse_size
+from ..target import NO_NPU, TARGETS, Target, budget_of, compilation_target
 from ..util.arguments import exactly, shown
 from ..util.records import dataclass
 
@@ -178,7 +178,7 @@ def budgets_of(budgets: Sequence[str | int]) -> tuple[str, ...]:
     wanted = f"give a list of {', '.join(BUDGET_WORDS)} and sizes"
     given = list(_hashable(_listed(budgets, "budgets", wanted)))
     try:
-        found = dict.fromkeys(one if one in BUDGET_WORDS else str(parse_size(one)) for one in given)
+        found = dict.fromkeys(one if one in BUDGET_WORDS else str(budget_of(one)) for one in given)
     except ConfigError as error:
         raise ConfigError(f"{error}, or one of {', '.join(BUDGET_WORDS)}") from None
     if not found:
