@@ -236,7 +236,17 @@ def test_subgraphs_that_nobody_runs_do_not_matter() -> None:
     assert len(read_tflite(tflite.write(ethoscade.compile(file.bytes()).artifact)).operators) == 1
 
 
-@pytest.mark.parametrize(("kind", "words"), [(13, "RESOURCE.*state as inputs"), (14, "VARIANT"), (5, "STRING.*size")])
+# Numbers of the schema's TensorType: schema.fbs of TensorFlow Lite.
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (13, "RESOURCE.*state as inputs"),
+        (14, "VARIANT.*loop.*unroll=True"),
+        (5, "STRING.*size"),
+        (8, "COMPLEX64.*Fourier.*input"),
+        (11, "COMPLEX128.*Fourier.*input"),
+    ],
+)
 def test_types_that_no_plan_can_place(kind: int, words: str) -> None:
     file = File((T("x", (1, 8)), T("r", (), kind), T("y", (1, 8))), (Op("my_op", (0, 1), (2,)),), (0,), (2,))
     with pytest.raises(UnsupportedOperatorError, match=words) as caught:

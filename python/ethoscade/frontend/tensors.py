@@ -41,9 +41,18 @@ _STATE = (
     "is a handle (type {type}) of memory that the runtime keeps outside of every tensor, where no static plan "
     "reaches; convert the model with its state as inputs and outputs"
 )
+_COMPLEX = (
+    "has complex elements (type {type}), which a Fourier transform makes and no quantisation replaces; cut the "
+    "transform off, compute it ahead of the network, and give its result as an input"
+)
 _UNPLACEABLE = {
     "RESOURCE": _STATE,
-    "VARIANT": _STATE,
+    "VARIANT": (
+        "is a list of tensors (type {type}) that a loop fills, of a length that no file says; build the recurrent "
+        "layer with `unroll=True` and a fixed number of steps, and convert again"
+    ),
+    "COMPLEX64": _COMPLEX,
+    "COMPLEX128": _COMPLEX,
     "STRING": "has elements of type {type}, which have no fixed size; cut the part of the model off that handles text",
 }
 _QUANTISED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
