@@ -8,6 +8,25 @@ Public names only; every result is a frozen dataclass and every error derives fr
 and the compiler along is imported when it is first asked for.
 """
 
+import os
+import sys
+
+
+def _end_quietly(kind: type[BaseException], *error: object) -> None:
+    """Say what Ctrl-C did in one line, with the command line's status for it; anything else as Python says it."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, *error)  # type: ignore[arg-type]
+        return
+    if sys.stderr is not None:
+        sys.stderr.write("ethoscade: interrupted\n")
+        sys.stderr.flush()
+    os._exit(130)
+
+
+# Ahead of all imports, which take a while. While `-m` looks for what it runs, that is the name of the program.
+if sys.argv[:1] == ["-m"] or os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0] == "ethoscade":
+    sys.excepthook = _end_quietly
+
 import importlib
 import logging
 from typing import TYPE_CHECKING

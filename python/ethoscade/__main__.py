@@ -1,8 +1,8 @@
 """The command line: `ethoscade compile | frontier | verify | simulate | new | build | run | ...`.
 
 Owns the table of commands and the exit status: 0 done, 1 the model, the configuration or the budget is at fault (one
-sentence on stderr), 2 wrong usage, 3 a verification found a difference, 130 interrupted. Each command is a file of
-`cli`, imported when it is asked for, so that `--version` and `--help` do not wait for NumPy.
+sentence on stderr), 2 wrong usage, 3 a verification found a difference, 130 interrupted, 143 terminated. Each command
+is a file of `cli`, imported when it is asked for, so that `--version` and `--help` do not wait for NumPy.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ import gc
 import importlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ._core import __version__
 from .cli import arguments as shared
 from .cli import console
 from .cli.examples import epilog
 from .cli.working import logged
-from .errors import BudgetError, EthoscadeError
+from .errors import BudgetError, EthoscadeError, shorten
 
 INTERRUPTED = 130
-"""What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
+TERMINATED = 143
+"""What shells report of programs that Ctrl-C and SIGTERM ended: 128 and the signal's number."""
 
 _COMMANDS = {
     "compile": ("compile", "add_arguments", "compile a model and write artefacts"),
@@ -53,9 +55,20 @@ _MATRIX_THREADS = "OPENBLAS_NUM_THREADS"
 """NumPy starts OpenBLAS, whose threads look for work for a while as fast as they can. There is none for them here."""
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: whatever a command would clear away after Ctrl-C goes as well."""
+
+
+def _terminate(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _Terminated
+
+
 def program() -> int:
     """`main` as all that its process does; returns the exit status."""
     os.environ.setdefault(_MATRIX_THREADS, "1")
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         return main()
     finally:
@@ -89,6 +102,9 @@ def _status(arguments: Sequence[str] | None) -> int:
         return 1
     except EthoscadeError as error:
         return _refuse(error, args)
+    except _Terminated:
+        console.complain("terminated")
+        return TERMINATED
     except KeyboardInterrupt:
         console.complain("interrupted")
         return INTERRUPTED
@@ -135,7 +151,7 @@ def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:
     sram, board = getattr(args, "sram", None), getattr(args, "board", None)
     if isinstance(error, BudgetError) and sram is None and board is not None:
         return f" (the budget is what board '{board}' has for its NPU)"
-    if isinstance(error, BudgetError) and sram is not None and sram.isdecimal() and int(sram) < 16384:
+    if isinstance(error, BudgetError) and sram is not None and sram.isdecimal() and 0 < int(sram) < 16384:
         return f" (--sram {sram} counts bytes; {sram} KiB is --sram {sram}KiB)"
     return ""
 
@@ -157,6 +173,10 @@ class _Parser(argparse.ArgumentParser):
         if fill is not None:
             fill(self)
         return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """See `argparse`; what was typed is cut where it is long."""
+        super().error(shorten(message))
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if message and file is sys.stdout:

@@ -5,8 +5,18 @@ A message says what is wrong, where, which value, which limit, and what to do ab
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
+
+_MOST_ECHOED = 200
+_LONG_ECHO = re.compile(rf"(?<=')[^'\n]{{{_MOST_ECHOED + 1},}}(?=')|[^\s']{{{_MOST_ECHOED + 1},}}")
+
+
+def shorten(message: str) -> str:
+    """A message in which whatever is quoted, and each word, is cut to 200 characters: its beginning and its end."""
+    half = _MOST_ECHOED // 2 - 2
+    return _LONG_ECHO.sub(lambda echo: f"{echo[0][:half]}...{echo[0][-half:]}", message)
 
 
 class EthoscadeError(Exception):
@@ -15,6 +25,9 @@ class EthoscadeError(Exception):
     All of them pickle and copy, with their attributes, whatever their constructors ask for: they pass from process to
     process.
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shorten(message))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, self.__dict__)

@@ -229,3 +229,80 @@ def test_nothing_that_asks_changes_what_is_found() -> None:
     model = mobilenet_v1(0.25, 96)
     ticked = ethoscade.frontier(model, progress=lambda _: None)
     assert ticked.points == ethoscade.frontier(model).points
+
+
+# Imported by every interpreter that finds it: Ctrl-C as the module of this name is imported, once.
+AT_IMPORT = """
+import os, sys
+class Stop:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["STOP_AT"]:
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Stop())
+"""
+
+
+@pytest.mark.parametrize("name", ["ethoscade.errors", "logging", "argparse", "ethoscade.cli.compile", "numpy"])
+@pytest.mark.parametrize("script", [False, True], ids=["-m", "script"])
+def test_ctrl_c_during_imports_prints_no_traceback(name: str, script: bool, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(AT_IMPORT, encoding="utf-8")
+    # What pip writes for the entry point of `[project.scripts]`.
+    console = tmp_path / "ethoscade"
+    console.write_text("import sys\nfrom ethoscade.__main__ import program\nsys.exit(program())\n", encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), str(Path(ethoscade.__file__).parents[1])])
+    start = [str(console)] if script else ["-m", "ethoscade"]
+    done = subprocess.run(
+        [sys.executable, *start, "compile", "net.tflite"],
+        env={**os.environ, "PYTHONPATH": path, "STOP_AT": name},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "ethoscade: interrupted\n")
+
+
+# As `python -m ethoscade`, and says when the function that argument 1 names is called.
+PROGRAM = CHILD.replace("import main", "import program").replace(
+    "sys.exit(main(sys.argv[2:]))", "sys.argv = ['ethoscade', *sys.argv[2:]]\nsys.exit(program())"
+)
+
+
+@pytest.mark.parametrize(
+    ("when", "command"),
+    [
+        ("ethoscade.run.host_c.build", "verify --target c"),
+        ("ethoscade.run.host_c._execute", "verify --target c"),
+        ("ethoscade.judge.litert.Session.run", "verify"),
+        ("ethoscade.cli.compile.write_together", "compile -o out --emit tflite,mlf"),
+    ],
+)
+def test_sigterm_leaves_no_temporary_folder(when: str, command: str, model: str, tmp_path: Path) -> None:
+    if "litert" in when:
+        pytest.importorskip("ai_edge_litert")
+    if "host_c" in when and shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    temporary, work = tmp_path / "temporary", tmp_path / "work"
+    temporary.mkdir()
+    work.mkdir()
+    name, *options = command.split()
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, when, name, model, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=work,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "now\n"
+        child.terminate()
+        try:
+            _, err = child.communicate(timeout=HANGS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise
+    assert (child.returncode, err) == (143, "ethoscade: terminated\n")
+    assert not list(temporary.iterdir()) and not list(work.glob("out/*"))

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import CodegenError
 from ..ir import Tensor
-from ..util.files import MANIFEST_SUFFIX, write_together, write_whole
+from ..util.files import MANIFEST_SUFFIX, absolute_path, write_together, write_whole
 from . import c_source, executor_graph
 from .artifact import Artifact, CpuCall, NpuCall
 from .c.names import identifier
@@ -46,7 +46,7 @@ def write(modules: Networks, path: str | os.PathLike[str]) -> Path:
     if target.suffixes[-2:-1] == [".tar"]:
         raise CodegenError(f"cannot write '{target}': compressed archives are not written; name it .tar")
     # The folder may be named by ".." or end in a slash: its own name is asked of its real path.
-    folder = Path(os.path.abspath(target))
+    folder = absolute_path(target)
     files = {f"{folder.name}/{name}": data for name, data in contents(modules).items()}
     write_together(folder.parent, files, f"{folder.name}{MANIFEST_SUFFIX}")
     return target

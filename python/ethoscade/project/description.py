@@ -212,7 +212,11 @@ def _inside(artifact: Artifact, call: NpuCall | CpuCall, number: int) -> Iterato
 def read(folder: Path) -> Description:
     """The description of the project in `folder`. Raises `ProjectError` where there is none, or a damaged one."""
     path = folder / FILE
-    if not path.is_file():
+    try:
+        is_there = path.is_file()
+    except OSError as error:
+        raise ProjectError(f"cannot look for a project in '{folder}': {error.strerror or error}") from error
+    if not is_there:
         raise ProjectError(f"'{folder}' is no project: it has no {FILE}; make one with `ethoscade new`")
     try:
         return _parsed(json.loads(read_whole(path, _MOST_BYTES)))

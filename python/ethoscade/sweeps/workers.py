@@ -22,6 +22,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import IO, Any, ParamSpec, TypeVar
 
+from ..util.files import absolute_path
+
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -164,7 +166,7 @@ class _Worker:
 
 def _start() -> subprocess.Popen[bytes]:
     """A worker that imports from where this process does, in a group of its own: Ctrl-C is not for it to decide."""
-    paths = [os.path.abspath(path) for path in sys.path]
+    paths = [str(absolute_path(path)) for path in sys.path]
     alone = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)

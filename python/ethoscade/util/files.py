@@ -80,12 +80,35 @@ def _without_waiting(path: str, flags: int) -> int:
 
 def refuse_same(read: Mapping[str, str | None], written: Mapping[str, str | None]) -> None:
     """Refuses to write one file twice, or over one that is read. Raises `ConfigError` with what both are for."""
-    seen = {os.path.realpath(path): name for name, path in read.items() if path}
+    seen = {_real_path(path): name for name, path in read.items() if path}
     for name, path in written.items():
         if path:
-            first = seen.setdefault(os.path.realpath(path), name)
+            first = seen.setdefault(_real_path(path), name)
             if first != name:
                 raise ConfigError(f"{first} and {name} are the same file, '{path}'; the one would destroy the other")
+
+
+def absolute_path(path: str | os.PathLike[str]) -> Path:
+    """The path from the root on. Raises `ConfigError` where the working folder, which it is relative to, is gone."""
+    try:
+        return Path(os.path.abspath(path))
+    except FileNotFoundError as error:
+        raise _no_working_folder(path) from error
+
+
+def _real_path(path: str | os.PathLike[str]) -> str:
+    """The path behind its symbolic links. Raises as `absolute_path` does."""
+    try:
+        return os.path.realpath(path)
+    except FileNotFoundError as error:
+        raise _no_working_folder(path) from error
+
+
+def _no_working_folder(path: str | os.PathLike[str]) -> ConfigError:
+    return ConfigError(
+        f"cannot find '{os.fspath(path)}': the working folder was deleted; change to a folder that exists, "
+        f"or name the path from the root on"
+    )
 
 
 def write_together(folder: str | os.PathLike[str], files: Mapping[str, bytes], manifest: str) -> dict[str, Path]:
@@ -199,7 +222,7 @@ def _rename(staged: Path, target: Path, interrupts: list[KeyboardInterrupt]) -> 
 def _target(path: Path) -> Path:
     """Where the bytes of `path` will lie: behind its symbolic links. Refuses what cannot be replaced by a file."""
     try:
-        real = Path(os.path.realpath(path))
+        real = Path(_real_path(path))
         status = os.lstat(real)
     except FileNotFoundError:
         return real
