@@ -14,6 +14,9 @@
 #ifdef ETHOSCADE_ETHOSU_DRIVER_H
 #include ETHOSCADE_ETHOSU_DRIVER_H
 #else
+#ifdef __cplusplus
+extern "C" {
+#endif
 struct ethosu_driver;
 struct ethosu_driver* ethosu_reserve_driver(void);
 void ethosu_release_driver(struct ethosu_driver* drv);
@@ -25,6 +28,9 @@ int ethosu_invoke_async(struct ethosu_driver* drv, const void* custom_data_ptr, 
                         uint64_t* const base_addr, const size_t* base_addr_size, const int num_base_addr,
                         void* user_arg);
 int ethosu_wait(struct ethosu_driver* drv, bool block);
+#endif
+#ifdef __cplusplus
+}
 #endif
 #endif
 
@@ -145,7 +151,7 @@ static void tvmgen_mixed_release(struct tvmgen_mixed_job* job)
 static int32_t tvmgen_mixed_reserve(struct tvmgen_mixed_job* job, const struct tvmgen_mixed_devices* devices)
 {
   job->user_arg = devices != NULL ? devices->user_arg : NULL;
-  job->driver = devices != NULL ? devices->ethos_u : NULL;
+  job->driver = devices != NULL ? (struct ethosu_driver*)devices->ethos_u : NULL;
   job->is_reserved = job->driver == NULL;
   if (job->is_reserved) {
     job->driver = ethosu_reserve_driver();

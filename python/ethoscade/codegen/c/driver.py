@@ -30,6 +30,9 @@ def declarations() -> str:
 #ifdef ETHOSCADE_ETHOSU_DRIVER_H
 #include ETHOSCADE_ETHOSU_DRIVER_H
 #else
+#ifdef __cplusplus
+extern "C" {
+#endif
 struct ethosu_driver;
 struct ethosu_driver* ethosu_reserve_driver(void);
 void ethosu_release_driver(struct ethosu_driver* drv);
@@ -41,6 +44,9 @@ int ethosu_invoke_async(struct ethosu_driver* drv, const void* custom_data_ptr, 
                         uint64_t* const base_addr, const size_t* base_addr_size, const int num_base_addr,
                         void* user_arg);
 int ethosu_wait(struct ethosu_driver* drv, bool block);
+#endif
+#ifdef __cplusplus
+}
 #endif
 #endif
 
@@ -96,7 +102,7 @@ def reserve(module: Module) -> str:
 static int32_t {prefix}_reserve(struct {prefix}_job* job, const struct {prefix}_devices* devices)
 {{
   job->user_arg = devices != NULL ? devices->user_arg : NULL;
-  job->driver = devices != NULL ? devices->ethos_u : NULL;
+  job->driver = devices != NULL ? (struct ethosu_driver*)devices->ethos_u : NULL;
   job->is_reserved = job->driver == NULL;
   if (job->is_reserved) {{
     job->driver = ethosu_reserve_driver();

@@ -74,7 +74,7 @@ def steps(module: Module, run_parameters: Sequence[str], run_arguments: Sequence
     arguments = ", ".join(["job", *run_arguments])
     parameters = ", ".join([f"struct {prefix}_job* job", *run_parameters])
     step = ""
-    begun = f"status == {ok} ? {running} : status"
+    begun = f"status == {ok} ? (int32_t){running} : status"
     if module.artifact.calls:
         step = f"""  if (job->call < {macro}_CALLS) {{
     const int32_t status = {prefix}_one(job);

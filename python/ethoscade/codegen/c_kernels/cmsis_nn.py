@@ -123,12 +123,11 @@ class _Weighted:
         return "s8" if self.ifm.dtype is DType.INT8 else "s16"
 
     @property
-    def params(self) -> str:
+    def params(self) -> dict[str, int]:
         """The members that all structs of parameters have; the library adds offsets to values."""
-        return (
-            f".input_offset = {-zero_point_of(self.ifm)}, .output_offset = {zero_point_of(self.ofm)}, "
-            f".activation = {{.min = {self.limits[0]}, .max = {self.limits[1]}}}"
-        )
+        low, high = self.limits
+        offsets = {"input_offset": -zero_point_of(self.ifm), "output_offset": zero_point_of(self.ofm)}
+        return offsets | {"activation.min": low, "activation.max": high}
 
 
 def write(graph: Graph, operator: Operator, operands: Operands, library: CmsisNn) -> Call | None:
@@ -199,7 +198,7 @@ def _conv(of: _Weighted, attrs: ConvAttrs, library: CmsisNn) -> Call | None:
     else:
         sizes = {"c": 4 * _up(summed, 4), "dsp": 4 * _up(summed, 4), "mve": 4 * _up(summed, 16)}
     # What MVE copies of a single row, padding no wider than the window included, are less than four windows.
-    declared = f"const cmsis_nn_conv_params params = {{{of.params}, {_steps(window)}}};\n"
+    declared = _struct("cmsis_nn_conv_params", "params", of.params | _steps(window))
     dims = (of.ifm.shape, (channels, height, width, depth), of.ofm.shape)
     return _call(of, f"arm_convolve_wrapper_{of.suffix}", declared, dims, max(sizes[core] for core in library.cores))
 
@@ -216,9 +215,8 @@ def _depthwise(of: _Weighted, attrs: ConvAttrs, library: CmsisNn) -> Call | None
         # A single channel becomes a convolution with MVE, its weights turned round beside that one's scratch.
         turned = 4 * _up(area, 16) + channels * area if depth == 1 else 0
         sizes = {"c": 0, "dsp": 2 * depth * area, "mve": max(4 * _BLOCK * area, turned)}
-    declared = (
-        f"const cmsis_nn_dw_conv_params params = {{{of.params}, .ch_mult = {channels // depth}, {_steps(window)}}};\n"
-    )
+    members = of.params | {"ch_mult": channels // depth} | _steps(window)
+    declared = _struct("cmsis_nn_dw_conv_params", "params", members)
     dims = (of.ifm.shape, (1, height, width, channels), of.ofm.shape)
     needed = max(sizes[core] for core in library.cores)
     return _call(of, f"arm_depthwise_conv_wrapper_{of.suffix}", declared, dims, needed)
@@ -231,7 +229,7 @@ def _dense(of: _Weighted, library: CmsisNn) -> Call | None:
     if of.suffix == "s16" and (is_per_channel or zero_point_of(of.weights)):
         return None
     offset = -zero_point_of(of.weights)
-    declared = f"const cmsis_nn_fc_params params = {{{of.params}, .filter_offset = {offset}}};\n"
+    declared = _struct("cmsis_nn_fc_params", "params", of.params | {"filter_offset": offset})
     dims = ((batches, 1, 1, depth), (depth, 1, 1, channels), (batches, 1, 1, channels))
     sums = ""
     needed = 0
@@ -266,25 +264,22 @@ def _call(
         each = of.factors if len(of.factors) > 1 else [of.factors[0]] * channels
         quant = arrays({"multipliers": [m for m, _ in each], "shifts": [s for _, s in each]})
         # The library's struct has pointers to what it only reads.
-        quant += (
-            "const cmsis_nn_per_channel_quant_params quant = {.multiplier = (int32_t*)(uintptr_t)multipliers, "
-            ".shift = (int32_t*)(uintptr_t)shifts};\n"
-        )
+        members = {name: f"(int32_t*)(uintptr_t){name}s" for name in ("multiplier", "shift")}
+        quant += _struct("cmsis_nn_per_channel_quant_params", "quant", members)
     else:
         (multiplier, shift), *_ = of.factors
-        quant = f"const cmsis_nn_per_tensor_quant_params quant = {{.multiplier = {multiplier}, .shift = {shift}}};\n"
+        quant = _struct("cmsis_nn_per_tensor_quant_params", "quant", {"multiplier": multiplier, "shift": shift})
     bias = _bias(of)
     if name == "arm_convolve_wrapper_s16":
-        declared += f"const cmsis_nn_bias_data bias = {{.data = {bias}, .is_int32_bias = false}};\n"
+        # A member that is constant can only be initialised: data, is_int32_bias.
+        declared += f"const cmsis_nn_bias_data bias = {{{bias}, false}};\n"
         bias = "&bias"
     named = dict(zip(("input", "filter", "output"), dims, strict=True)) | {"bias": (1, 1, 1, channels)}
-    declared += "".join(
-        f"const cmsis_nn_dims {what}_dims = {{.n = {n}, .h = {h}, .w = {w}, .c = {c}}};\n"
-        for what, (n, h, w, c) in named.items()
-    )
+    for what, shape in named.items():
+        declared += _struct("cmsis_nn_dims", f"{what}_dims", dict(zip("nhwc", shape, strict=True)))
+    buffer = {"buf": "WORKSPACE" if needed else "NULL", "size": size}
     context = (
-        f"const cmsis_nn_context context = {{.buf = {'WORKSPACE' if needed else 'NULL'}, .size = {size}}};\n\n"
-        f"if (context.size > {needed}) {{\n  return TOO_SMALL;\n}}\n"
+        f"{_struct('cmsis_nn_context', 'context', buffer)}\nif (context.size > {needed}) {{\n  return TOO_SMALL;\n}}\n"
     )
     arguments = (
         f"&context, &params, &quant, &input_dims, {_as(f'{kind}', of.pointers['input'])}, &filter_dims, "
@@ -299,13 +294,18 @@ def _call(
     )
 
 
-def _steps(window: Window) -> str:
+def _steps(window: Window) -> dict[str, int]:
     pairs = {
         "stride": (window.stride_h, window.stride_w),
         "padding": (window.pad_top, window.pad_left),
         "dilation": (window.dilation_h, window.dilation_w),
     }
-    return ", ".join(f".{name} = {{.w = {w}, .h = {h}}}" for name, (h, w) in pairs.items())
+    return {f"{name}.{axis}": value for name, (h, w) in pairs.items() for axis, value in (("h", h), ("w", w))}
+
+
+def _struct(kind: str, name: str, members: Mapping[str, object]) -> str:
+    """A variable of a struct, its members set by name: C++17 has no designated initialisers."""
+    return f"{kind} {name};\n" + "".join(f"{name}.{member} = {value};\n" for member, value in members.items())
 
 
 def _bias(of: _Weighted) -> str:

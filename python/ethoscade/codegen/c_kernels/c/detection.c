@@ -16,9 +16,9 @@ static void detection_decode(const uint8_t* boxes, size_t at, const uint8_t* anc
     size_t d;
 
     for (d = 0; d < 2; ++d) {
-        const double extent = load_float32(anchors, 4 * number + 2 + d);
+        const double extent = (double)load_float32(anchors, 4 * number + 2 + d);
         const float centre = (float)detection_placed((double)load_float32(boxes, at + d) / (double)stage[d], extent,
-                                                     load_float32(anchors, 4 * number + d));
+                                                     (double)load_float32(anchors, 4 * number + d));
         const float half = (float)(0.5 * exp((double)load_float32(boxes, at + 2 + d) / (double)stage[2 + d]) * extent);
 
         store_float32(corners, 4 * number + d, centre - half);
