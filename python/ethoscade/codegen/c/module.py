@@ -18,9 +18,6 @@ from . import state
 from .names import module_identifier, tensor_identifiers
 from .options import COptions
 
-# Of tensors with these names the macros would be the header's own.
-_RESERVED = ("workspace", "fast", "arena_workspace_pool", "fast_workspace_pool", "weights_constant_pool")
-
 
 @dataclass(frozen=True, eq=False)
 class Module:
@@ -153,7 +150,7 @@ def make(artifact: Artifact, options: COptions) -> Module:
         )
     outer = {index: graph.tensors[index].name for index in (*graph.given, *graph.handed_out)}
     name = options.module_name or module_identifier(artifact.name)
-    module = Module(artifact, options, name, tensor_identifiers(outer, reserved=_RESERVED))
+    module = Module(artifact, options, name, tensor_identifiers(outer))
     for number, call in enumerate(artifact.calls):
         if isinstance(call, CpuCall):
             operator = graph.operators[call.operator]

@@ -19,7 +19,7 @@ from importlib import resources
 from ...errors import ConfigError
 from ...util.files import read_whole
 from ...util.frozen import FrozenMap
-from ..c.names import identifier
+from ..c.names import is_keyword
 from ..kernel_table import Chosen, KernelTable
 from .kernel import Call
 
@@ -79,7 +79,7 @@ def _entry(entries: Mapping[str, str], section: str, path: str | os.PathLike[str
     if unknown is not None:
         raise ConfigError(f"{path}: '{section}' has an entry '{unknown}'; there are {', '.join(sorted(_ENTRIES))}")
     function = entries.get("function", "").strip("\"'")
-    if not function or identifier(function) != function:
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", function) or is_keyword(function):
         raise ConfigError(f"{path}: function of '{section}' is '{function}'; it must be a name that C allows")
     text = entries.get("workspace_bytes", "0")
     if not re.fullmatch("[0-9]{1,10}", text) or int(text) > _MOST_WORKSPACE:
