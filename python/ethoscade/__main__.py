@@ -22,7 +22,7 @@ from .cli import arguments as shared
 from .cli import console
 from .cli.examples import epilog
 from .cli.working import logged
-from .errors import BudgetError, EthoscadeError, shorten
+from .errors import BudgetError, EthoscadeError, ProjectError, VerificationError, shorten
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -121,7 +121,10 @@ def _refuse(error: EthoscadeError, args: argparse.Namespace) -> int:
     """Say what is wrong, in words and where asked for as JSON; returns the exit status."""
     from .report.summary import error_json, refusal_text
 
-    console.complain(f"{error}{_hint(error, args)}")
+    if isinstance(error, ProjectError | VerificationError):
+        console.complain(error.sentence, output=error.output)
+    else:
+        console.complain(f"{error}{_hint(error, args)}")
     try:
         if getattr(args, "json", False):
             console.show(json.dumps(error_json(error)))

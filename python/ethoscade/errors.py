@@ -161,11 +161,20 @@ class SimulationError(EthoscadeError):
         self.command = command
 
 
-class VerificationError(EthoscadeError):
+class _ToolError(EthoscadeError):
+    """An error that may be a tool's: `sentence` says what happened, `output` has the last lines of what it said."""
+
+    def __init__(self, sentence: str, *, output: str = "") -> None:
+        super().__init__(f"{sentence}:\n{output}" if output else sentence)
+        self.sentence = sentence
+        self.output = output
+
+
+class VerificationError(_ToolError):
     """The reference or the host C compiler that a verification needs is missing or failed."""
 
 
-class ProjectError(EthoscadeError):
+class ProjectError(_ToolError):
     """A project could not be made, built, flashed or run: a folder, a tool that is missing, a board that is silent."""
 
 

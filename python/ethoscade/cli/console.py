@@ -35,12 +35,13 @@ def show(text: str) -> None:
         raise _refused(error) from error
 
 
-def complain(text: str, program: str = "ethoscade") -> None:
-    """Say one line on stderr; there is nobody to tell if that fails."""
+def complain(text: str, program: str = "ethoscade", output: str = "") -> None:
+    """Say one line on stderr, and a tool's `output` below it; there is nobody to tell if that fails."""
     if sys.stderr is not None:
         line = " ".join(text.splitlines())
+        lines = "".join(f"{said}\n" for said in [f"{program}: {line}{':' if output else ''}", *output.splitlines()])
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(_spelled(f"{program}: {line}\n", sys.stderr))
+            sys.stderr.write(_spelled(lines, sys.stderr))
             sys.stderr.flush()
 
 

@@ -174,7 +174,7 @@ def build(artifact: Artifact, folder: str | os.PathLike[str], *, extra_flags: Se
             f"cannot run the C compiler '{command[0]}' ({error.strerror}); install one or name one in CC"
         ) from error
     if done.returncode:
-        raise VerificationError(f"the C compiler refused the emitted code:\n{done.stderr.strip()}")
+        raise VerificationError("the C compiler refused the emitted code", output=done.stderr.strip())
     return library
 
 
@@ -217,11 +217,11 @@ def _execute(
     )
     if done.returncode:
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
-        raise VerificationError(f"the emitted C of '{artifact.name}' ended with {how}:\n{done.stderr.strip()}")
+        raise VerificationError(f"the emitted C of '{artifact.name}' ended with {how}", output=done.stderr.strip())
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     if status := report["status"]:
         raise VerificationError(
-            f"tvmgen_{c_source.module_name(artifact)}_run returned {status}:\n{done.stderr.strip()}".rstrip(":\n")
+            f"tvmgen_{c_source.module_name(artifact)}_run returned {status}", output=done.stderr.strip()
         )
     names = [artifact.graph.tensors[index].name for index in dict.fromkeys(artifact.graph.handed_out)]
     with np.load(folder / "results.npz") as results:
