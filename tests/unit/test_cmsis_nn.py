@@ -25,6 +25,7 @@ from ethoscade.testing import ModelBuilder
 from firmware_builds import FIRMWARE, STRICT
 
 STANDIN = FIRMWARE / "cmsis_nn"
+INCLUDED = f"-I{STANDIN / 'Include'}"
 CORES = ("c", "dsp", "mve")
 
 
@@ -51,9 +52,19 @@ def one_channel() -> bytes:
 def built(folder: Path, core: int, *flags: str) -> tuple[str, ...]:
     """The stand-in as a library, and what the compiler is told of it."""
     library = folder / "libstandin.so"
-    command = ["cc", "-std=c99", "-O1", "-Wall", "-fPIC", "-shared", f"-DSTANDIN_CORE={core}", *flags, f"-I{STANDIN}"]
-    subprocess.run([*command, str(STANDIN / "standin.c"), "-o", str(library)], check=True)
-    return (f"-I{STANDIN}", "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{folder}", *STRICT)
+    command = [
+        "cc",
+        "-std=c99",
+        "-O1",
+        "-Wall",
+        "-fPIC",
+        "-shared",
+        f"-DSTANDIN_CORE={core}",
+        *flags,
+        INCLUDED,
+    ]
+    subprocess.run([*command, str(STANDIN / "Source" / "standin.c"), "-o", str(library)], check=True)
+    return (INCLUDED, "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{folder}", *STRICT)
 
 
 def compiled_for(model: bytes, kernels: str = "cmsis-nn", **more: str) -> Compiled:
@@ -145,7 +156,14 @@ def test_operators_beside_an_npu(tmp_path: Path) -> None:
     for index, options in enumerate((COptions(), COptions(workspace="pools", executor="graph"))):
         files = c_source.write(compiled.artifact, tmp_path / str(index), options)
         units = [str(path) for path in files.values() if path.suffix == ".c"]
-        command = ["cc", *STRICT, "-DETHOSCADE_ETHOSU_ASYNC=1", f"-I{STANDIN}", f"-I{tmp_path / str(index)}", "-c"]
+        command = [
+            "cc",
+            *STRICT,
+            "-DETHOSCADE_ETHOSU_ASYNC=1",
+            INCLUDED,
+            f"-I{tmp_path / str(index)}",
+            "-c",
+        ]
         for unit in units:
             done = subprocess.run([*command, unit, "-o", str(tmp_path / "x.o")], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
@@ -191,7 +209,7 @@ def test_the_header_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ConfigError, match="cmsis_nn is the folder of kernels 'cmsis-nn', which were not asked for"):
         ethoscade.compile(model, accelerator="none", cmsis_nn=STANDIN)
     (tmp_path / "Include").mkdir()
-    text = (STANDIN / "arm_nnfunctions.h").read_text()
+    text = (STANDIN / "Include" / "arm_nnfunctions.h").read_text()
     header = tmp_path / "Include" / "arm_nnfunctions.h"
     header.write_text(text.replace("const int32_t rhs_offset, ", ""))
     refused("declares arm_vector_sum_s8 with 6 parameters, and the sources would call it with 7", folder=tmp_path)
@@ -201,7 +219,7 @@ def test_the_header_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         text.replace("arm_cmsis_nn_status arm_fully_connected_s16(", "/* arm_fully_connected_s16(") + "*/"
     )
     refused("declares arm_fully_connected_s16 nowhere", folder=tmp_path)
-    shutil.copy(STANDIN / "arm_nnfunctions.h", header)
+    shutil.copy(STANDIN / "Include" / "arm_nnfunctions.h", header)
     monkeypatch.setenv("CMSIS_NN", str(tmp_path))
     assert calls(ethoscade.compile(model, accelerator="none", kernels="cmsis-nn")) == EXPECTED[DType.INT8]
 

@@ -22,8 +22,8 @@ from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
 from ethoscade.run import host_c
 from ethoscade.testing import ModelBuilder, Value, random_network
-from firmware_builds import FIRMWARE, STRICT
-from test_cmsis_nn import compiled_for
+from firmware_builds import STRICT
+from test_cmsis_nn import INCLUDED, compiled_for
 from test_cmsis_nn import network as for_the_library
 from test_firmware import CHOICES, NETWORKS, artifact_of, expected_of, same, steps_of
 
@@ -82,7 +82,13 @@ def command_of(dialect: str) -> list[str]:
 
 def check(dialect: str, units: Sequence[Path], *more: str) -> None:
     """The units, with all warnings as errors. Each finds its header in its own folder."""
-    words = [*command_of(dialect), *_WARNINGS, "-DETHOSCADE_ETHOSU_ASYNC=1", f"-I{FIRMWARE / 'cmsis_nn'}", *more]
+    words = [
+        *command_of(dialect),
+        *_WARNINGS,
+        "-DETHOSCADE_ETHOSU_ASYNC=1",
+        INCLUDED,
+        *more,
+    ]
     strict = words if "++" in words[0] else [*words, "-Wmissing-prototypes"]
     done = subprocess.run([*strict, "-fsyntax-only", *map(str, units)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[:4000]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -225,12 +227,49 @@ def test_templates_without_a_board_cannot_be_flashed(template: str, tmp_path: Pa
 
 
 def test_a_build_that_fails_says_why(tmp_path: Path, capfd: Capture) -> None:
+    """What happened in one line, below it the tools' last lines as they said them."""
     need(TEMPLATES["host"])
     target = made("host", tmp_path, capfd)
     (target / "own").mkdir()
     (target / "own" / "kernel.c").write_text("#error nothing here\n")
     status, out, err = run(["build", str(target)], capfd)
-    assert (status, out) == (1, "") and "#error nothing here" in err
+    first, *lines = err.splitlines()
+    assert (status, out) == (1, "") and f"building '{target}'" in first and first.endswith("ended with status 2:")
+    assert "#error" not in first and len(first) < 300
+    assert [line for line in lines if line.endswith("#error nothing here")] and 3 < len(lines) <= 40
+    status, out, _ = run(["build", str(target), "--json"], capfd)
+    assert status == 1 and "#error nothing here\n" in json.loads(out)["message"]
+
+
+@pytest.mark.parametrize("template", ["host", "qemu-mps3-an547"])
+def test_a_compiler_without_a_library_is_named(
+    template: str, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler itself, kept from its C library's headers."""
+    need(TEMPLATES[template])
+    target = made(template, tmp_path, capfd)
+    program = next(tool.program for tool in TEMPLATES[template].build_tools if tool.library)
+    bare = tmp_path / "bin" / program
+    bare.parent.mkdir()
+    bare.write_text(f'#!/bin/sh\nexec "{shutil.which(program)}" -nostdinc "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bare.parent}{os.pathsep}{os.environ['PATH']}")
+    said = refused(["build", str(target)], capfd)
+    assert f"'{program}' finds no <string.h>; install" in said
+    assert ("libc6-dev" if template == "host" else "libnewlib-arm-none-eabi") in said
+    assert not (target / "build").exists()
+
+
+@pytest.mark.parametrize("template", sorted(TEMPLATES))
+def test_a_new_project_says_what_builds_it(template: str, tmp_path: Path, capfd: Capture) -> None:
+    (tmp_path / "net.tflite").write_bytes(MODEL)
+    target = tmp_path / "project"
+    _, out, _ = run(["new", "--template", template, str(target), str(tmp_path / "net.tflite"), *SMALL], capfd)
+    assert ("ethoscade build" in out) == (TEMPLATES[template].build_tools != ())
+    if template == "cmsis":
+        assert f"{target}/network.clayer.yml" in out and "`cbuild`" in out
+    if template == "zephyr":
+        assert f"`west build -b BOARD app -- -DZEPHYR_EXTRA_MODULES={target}`" in out
 
 
 def test_a_port_that_there_is_not(tmp_path: Path, capfd: Capture) -> None:

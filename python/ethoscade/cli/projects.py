@@ -72,9 +72,11 @@ def new(args: argparse.Namespace) -> int:
     """`ethoscade new`."""
     project, template = _made(args, Path(args.folder))
     told = project.description
+    # What other tools are told is relative to nothing.
+    told_folder = args.folder if template.build_tools else str(project.folder.resolve())
     text = (
         f"made '{args.folder}' for {told.network}: {template.summary}\n"
-        f"README.md there tells what is what; `ethoscade build {args.folder}` builds it"
+        f"README.md there tells what is what; {template.building.replace('{folder}', told_folder)}"
     )
     print_report(args, {**_SCHEMA, "project": args.folder, "template": template.name, "module": told.module}, text)
     return DONE

@@ -88,7 +88,8 @@ class Description:
 
     `sources` are the names of what is to be compiled of the emitted C. `build` is a number that the firmware tells, by
     which it is known to be made of these; `shared_bytes` is what a board without an NPU needs in common with the host
-    where all memory is copied there.
+    where all memory is copied there. Of a network that calls CMSIS-NN, `cmsis_nn` is the library's folder, and
+    `cmsis_nn_sources` are those of its sources that are to be compiled, by their path in it.
     """
 
     template: str
@@ -106,6 +107,8 @@ class Description:
     outputs: tuple[str, ...]
     tensors: tuple[TensorPlace, ...]
     sources: tuple[str, ...]
+    cmsis_nn: str = ""
+    cmsis_nn_sources: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> TensorPlace:
         """The tensor of that name. Raises `ProjectError` naming those that there are."""
@@ -232,6 +235,7 @@ def _parsed(told: Any) -> Description:
     told["calls"] = tuple(CallSummary(**call) for call in told["calls"])
     told["tensors"] = tuple(_place(place) for place in told["tensors"])
     lists = {name: tuple(told[name]) for name in ("inputs", "outputs", "sources")}
+    lists["cmsis_nn_sources"] = tuple(told.get("cmsis_nn_sources", ()))
     return Description(**{**told, **lists})
 
 

@@ -18,6 +18,7 @@ from ..errors import ConfigError, ProjectError
 from ..util.arguments import checked
 from ..util.files import MANIFEST_SUFFIX, write_together
 from ..util.frozen import FrozenMap
+from . import cmsis_nn
 from . import description as descriptions
 from .connection import Connection
 from .streams import ProcessStream, SerialStream
@@ -71,6 +72,11 @@ def make(
         sources,
         bricks,
     )
+    library = artifact.kernels.library
+    if library is not None:
+        called = cmsis_nn.needed_sources(Path(library.folder), (sources[name] for name in described.sources))
+        # A network none of whose operators the library takes does without it.
+        described = replace(described, cmsis_nn=library.folder if called else "", cmsis_nn_sources=called)
     files = {f"{GENERATED}/{name}": data for name, data in sources.items()}
     files |= {name: text.encode() for name, text in template.files(described).items()}
     files |= {descriptions.FILE: described.text().encode(), descriptions.MODEL: artifact.graph.source}

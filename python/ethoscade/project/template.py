@@ -17,6 +17,7 @@ from typing import NoReturn
 from ..errors import ProjectError
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
+from .cmsis_nn import cmake_library
 from .description import Description
 from .npu_mailbox import NpuServer
 from .streams import ByteStream
@@ -29,10 +30,22 @@ _LAST_LINES = 40
 
 @dataclass(frozen=True)
 class Tool:
-    """A program that must be on the path, and what to install where it is not."""
+    """A program that must be on the path, and what to install where it is not.
+
+    A compiler must find C's headers as well; `library` is what to install where it does not.
+    """
 
     program: str
     install: str
+    library: str = ""
+
+    def lacks_library(self) -> bool:
+        """Whether it is a compiler that finds no header of the C library."""
+        if not self.library:
+            return False
+        asked = [self.program, "-E", "-x", "c", "-"]
+        said = subprocess.run(asked, input=b"#include <string.h>\n", capture_output=True, check=False)
+        return said.returncode != 0
 
 
 CMAKE = Tool("cmake", "CMake 3.16 or newer (Debian, Ubuntu: cmake; https://cmake.org/download)")
@@ -62,7 +75,8 @@ class Template:
     `files` are the texts of a new project by their path in its folder, beside what the compiler emits into
     `generated/`. `build` makes the firmware and returns its ELF file, `flash` brings that to the board, `start` opens a
     stream to the running firmware. Without a board to flash, `no_board` says what to do. `build_tools` and `run_tools`
-    must be there for all of that. `instructions_per_tick` is for boards whose timer counts instructions.
+    must be there for all of that. `instructions_per_tick` is for boards whose timer counts instructions, and
+    `building` says what builds a new project, with `{folder}` for its path.
     """
 
     name: str
@@ -75,6 +89,7 @@ class Template:
     build_tools: tuple[Tool, ...] = ()
     run_tools: tuple[Tool, ...] = ()
     instructions_per_tick: float | None = None
+    building: str = "`ethoscade build {folder}` builds it"
 
     def check_tools(self, *, to_run: bool = False) -> None:
         """Raises `ProjectError` naming every tool that is missing, and what to install."""
@@ -84,6 +99,12 @@ class Template:
             names = ", ".join(f"'{tool.program}'" for tool in missing)
             advice = "; ".join(tool.install for tool in missing)
             raise ProjectError(f"template '{self.name}' needs {names}, not found on the path; install {advice}")
+        for tool in wanted:
+            if tool.lacks_library():
+                raise ProjectError(
+                    f"template '{self.name}' needs a C library, and '{tool.program}' finds no <string.h>; install "
+                    f"{tool.library}"
+                )
 
 
 def packaged(
@@ -175,6 +196,11 @@ def headers(description: Description) -> dict[str, str]:
     }
 
 
+def library_of(description: Description) -> str:
+    """Lines of CMake that compile what the network calls of CMSIS-NN, behind its own library; none if it calls none."""
+    return cmake_library(description.cmsis_nn, description.cmsis_nn_sources, f"tvmgen_{description.module}")
+
+
 def cmake_build(project: Project, elf: str, *options: str) -> Path:
     """Configure and build with CMake in the folder's `build`; the path of `elf` there."""
     folder, built = project.folder, project.folder / "build"
@@ -192,7 +218,7 @@ def run_tool(command: Sequence[str], doing: str) -> None:
         raise ProjectError(f"{doing}: cannot run '{command[0]}' ({error.strerror})") from error
     if done.returncode:
         said = "\n".join(done.stdout.decode(errors="replace").splitlines()[-_LAST_LINES:])
-        raise ProjectError(f"{doing}: '{' '.join(command)}' ended with status {done.returncode}:\n{said}")
+        raise ProjectError(f"{doing}: '{' '.join(command)}' ended with status {done.returncode}", output=said)
 
 
 def unbuilt(advice: str) -> Callable[[Project], NoReturn]:

@@ -59,9 +59,10 @@ _BLOCK = 124
 
 @dataclass(frozen=True)
 class CmsisNn:
-    """The library: the cores that its scratch is planned for."""
+    """The library: the cores that its scratch is planned for, and its folder."""
 
     cores: tuple[str, ...] = CORES
+    folder: str = ""
 
 
 def is_meant(kernels: object) -> bool:
@@ -87,7 +88,7 @@ def read(kernels: str, folder: str | os.PathLike[str] | None) -> CmsisNn:
     if header is None:
         raise ConfigError(f"'{told}' is no folder of CMSIS-NN: it has no {_HEADERS[1]}")
     _check(header)
-    return CmsisNn((core,) if core else CORES)
+    return CmsisNn((core,) if core else CORES, str(Path(told).resolve()))
 
 
 def _check(header: Path) -> None:

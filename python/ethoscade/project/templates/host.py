@@ -9,10 +9,12 @@ from ...errors import ConfigError
 from ...run.simulator import library
 from ..description import Description
 from ..memory_in_common import started
-from ..template import CMAKE, MAKE, Board, Project, Template, Tool, cmake_build, driven, packaged
+from ..template import CMAKE, MAKE, Board, Project, Template, Tool, cmake_build, driven, library_of, packaged
 
 _ELF = "firmware"
-_COMPILER = Tool("cc", "a C compiler (Debian, Ubuntu: gcc or clang)")
+_COMPILER = Tool(
+    "cc", "a C compiler (Debian, Ubuntu: gcc or clang)", "the C library's headers (Debian, Ubuntu: libc6-dev)"
+)
 
 
 _STANDALONE = """
@@ -29,7 +31,8 @@ endif()
 
 def _files(description: Description) -> Mapping[str, str]:
     own = packaged("host", ["platform.c"], description)
-    more = {"standalone": _STANDALONE.format(module=description.module) if description.has_npu else ""}
+    more = {"cmsis_nn": library_of(description)}
+    more |= {"standalone": _STANDALONE.format(module=description.module) if description.has_npu else ""}
     return {
         **packaged("host", ["CMakeLists.txt", "README.md"], description, more),
         **driven(description),

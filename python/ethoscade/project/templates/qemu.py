@@ -7,12 +7,16 @@ from pathlib import Path
 
 from ..description import Description
 from ..memory_in_common import started
-from ..template import CMAKE, MAKE, Board, Project, Template, Tool, cmake_build, driven, packaged
+from ..template import CMAKE, MAKE, Board, Project, Template, Tool, cmake_build, driven, library_of, packaged
 
 _NAME = "qemu-mps3-an547"
 _ELF = "firmware.elf"
 
-_COMPILER = Tool("arm-none-eabi-gcc", "Arm's GCC (Debian, Ubuntu: gcc-arm-none-eabi)")
+_COMPILER = Tool(
+    "arm-none-eabi-gcc",
+    "Arm's GCC (Debian, Ubuntu: gcc-arm-none-eabi)",
+    "newlib for Arm (Debian, Ubuntu: libnewlib-arm-none-eabi; Fedora: arm-none-eabi-newlib)",
+)
 _QEMU = Tool("qemu-system-arm", "QEMU 7 or newer (Debian, Ubuntu: qemu-system-arm)")
 
 # What the board has, and what of it the firmware's platform.c and linker.ld use.
@@ -25,8 +29,9 @@ _INSTRUCTIONS_PER_TICK = 1e9 / 32e6 / (1 << _SHIFT)
 
 def _files(description: Description) -> Mapping[str, str]:
     own = packaged(_NAME, ["platform.c", "startup.c"], description)
+    more = {"cmsis_nn": library_of(description)}
     return {
-        **packaged(_NAME, ["CMakeLists.txt", "toolchain.cmake", "linker.ld", "README.md"], description),
+        **packaged(_NAME, ["CMakeLists.txt", "toolchain.cmake", "linker.ld", "README.md"], description, more),
         **driven(description),
         **{f"src/{name}": text for name, text in own.items()},
     }
