@@ -33,7 +33,7 @@ INTERNAL = re.compile(r"input \d+ of the operator|Traceback|AssertionError|ethos
 NOT_JUDGED = {
     "b32_dw": "operator 'Identity' (DEPTHWISE_CONV_2D of int16): ",
     "maxunpool_int8": "operator 'Identity' (SUB of int8): ",
-    "mul_huge_scale": "operator 'mul0' (MUL of int8): ",
+    "mul_huge_scale": "operator 'mul0' (MUL of uint8): ",
     "transpose_conv_int16_bias32": "operator 'y' (TRANSPOSE_CONV of int16): ",
 }
 """Files with an operator that nobody judges; that it is named is right."""

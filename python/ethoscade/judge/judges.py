@@ -18,11 +18,8 @@ from . import reference
 _LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED", "UNIDIRECTIONAL_SEQUENCE_LSTM"})
 """Kinds that LiteRT rounds once, Micro twice; everything else both round twice."""
 
-_LITERT_MISREADS_BIASES = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
+_LITERT_MISREADS_BIASES = frozenset({"CONV_2D", "FULLY_CONNECTED"})
 """Kinds of which LiteRT takes an int32 bias of int16 feature maps for an int64 one, where options do not name its type.
-
-DEPTHWISE_CONV_2D, whose options cannot name it, is refused; its sums are those of a CONV_2D with zeros beside its
-weights.
 """
 
 _LITERT_MISREADS_SIGNED = frozenset({"SUM"})
