@@ -96,7 +96,7 @@ NO_NETWORK: Mapping[str, str] = {
     "the model has no": "neither inputs nor outputs",
     "name a tensor twice": "one input has two values",
     "moves elements of": "kernels copy the input's bytes, whatever the output holds",
-    "variable": "READ_VARIABLE and ASSIGN_VARIABLE copy bytes, whatever the tensors hold",
+    "' reads variable '": "READ_VARIABLE copies bytes, whatever the tensors hold",
     "which ethoscade cannot place in memory": "elements of a type that NumPy has not, BFLOAT16 or INT4",
     "the model is not quantised": "nothing is for the NPU",
 }

@@ -3,8 +3,9 @@
 Owns the sizes, by kind, read from the sources of `micro_kernels.COMMIT`: `TfLite...Params` in
 `core/c/builtin_op_data.h`, `OpData` structures and requests for buffers in `micro/kernels/*.cc`, the portable kernels.
 Enumerations are counted with the four bytes that they have at most, and with what the runtime adds where it is built
-for compressed weights (USE_TFLM_COMPRESSION). CMSIS-NN's kernels want other scratch buffers, whose sizes its
-`arm_*_get_buffer_size` functions say for each core.
+for compressed weights (USE_TFLM_COMPRESSION). FULLY_CONNECTED's options are measured: the sources have 16 bytes, and a
+later runtime takes more. CMSIS-NN's kernels want other scratch buffers, whose sizes its `arm_*_get_buffer_size`
+functions say for each core.
 """
 
 from __future__ import annotations
