@@ -11,7 +11,7 @@ use crate::testing::networks::{Network, INPUT};
 
 /// One layer. Each `back` counts the tensors between what it reads and the newest one.
 #[derive(Clone, Copy, Debug)]
-pub enum Layer {
+pub enum BranchingLayer {
     /// A pool or convolution.
     Window { kernel: i64, stride: i64, back: usize },
     /// The sum of two tensors.
@@ -24,14 +24,18 @@ pub enum Layer {
 type Shaped = (TensorId, [i64; 2], i64);
 
 /// A network of such layers. What no layer reads is an output.
-pub fn branching(size: [i64; 2], kind: OperationKind, layers: &[Layer]) -> CascaderGraph {
+pub fn branching(size: [i64; 2], kind: OperationKind, layers: &[BranchingLayer]) -> CascaderGraph {
     let mut net = Network::new(size, 16);
     let mut made: Vec<Shaped> = vec![(INPUT, size, 16)];
     for &layer in layers {
         let next = match layer {
-            Layer::Window { kernel, stride, back } => window(&mut net, kind, made[at(&made, back)], [kernel, stride]),
-            Layer::Add { backs } | Layer::Join { backs } => match (pair(&made, backs), layer) {
-                (Some([(a, plane, depth), (b, ..)]), Layer::Join { .. }) => (net.join(&[a, b]), plane, 2 * depth),
+            BranchingLayer::Window { kernel, stride, back } => {
+                window(&mut net, kind, made[at(&made, back)], [kernel, stride])
+            }
+            BranchingLayer::Add { backs } | BranchingLayer::Join { backs } => match (pair(&made, backs), layer) {
+                (Some([(a, plane, depth), (b, ..)]), BranchingLayer::Join { .. }) => {
+                    (net.join(&[a, b]), plane, 2 * depth)
+                }
                 (Some([(a, plane, depth), (b, ..)]), _) => (net.add(a, b), plane, depth),
                 (None, _) => window(&mut net, kind, made[at(&made, backs[0])], [3, 1]),
             },
@@ -72,12 +76,12 @@ fn back() -> impl Strategy<Value = usize> {
 }
 
 /// Up to so many layers that read any tensors.
-pub fn layers_that_branch(most: usize) -> impl Strategy<Value = Vec<Layer>> {
+pub fn layers_that_branch(most: usize) -> impl Strategy<Value = Vec<BranchingLayer>> {
     let stride = prop::sample::select(vec![1i64, 1, 1, 2]);
     let layer = prop_oneof![
-        5 => (kernel(), stride, back()).prop_map(|(kernel, stride, back)| Layer::Window { kernel, stride, back }),
-        4 => [back(), back()].prop_map(|backs| Layer::Add { backs }),
-        1 => [back(), back()].prop_map(|backs| Layer::Join { backs }),
+        5 => (kernel(), stride, back()).prop_map(|(kernel, stride, back)| BranchingLayer::Window { kernel, stride, back }),
+        4 => [back(), back()].prop_map(|backs| BranchingLayer::Add { backs }),
+        1 => [back(), back()].prop_map(|backs| BranchingLayer::Join { backs }),
     ];
     prop::collection::vec(layer, 1..=most)
 }
