@@ -1,4 +1,4 @@
-"""Products with nothing, and what FILL and QUANTIZE make of constants, are constants: as LiteRT computes them."""
+"""Products with nothing, rows of constants, FILL and QUANTIZE of constants are constants: as LiteRT computes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
-from ethoscade.rewrites import fold_constants, fold_zero_product
+from ethoscade.rewrites import fold_constant_rows, fold_constants, fold_zero_product
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.flatfile import OperatorRecord, TensorRecord, write_file
 from ethoscade.testing.recorder import Value
@@ -191,3 +191,52 @@ def test_a_network_returns_what_it_quantises() -> None:
     b.output(b.quantize(b.constant(np.ones(8))), b.relu(x))
     graph = read_tflite(b.build())
     assert fold_constants(graph) is graph
+
+
+def first_steps(dtype: DType) -> bytes:
+    """Two steps of an LSTM from a state of zeros, written as single operators."""
+    b = ModelBuilder(dtype=dtype, seed=1)
+    one = Quantisation((2.0**-15 if dtype is DType.INT16 else 2.0**-7,), (0,))
+    hidden, cell = (b.constant(np.zeros((1, 8)), quantisation=one) for _ in range(2))
+    for step in range(2):
+        x = b.input((1, 16), name=f"x{step}")
+        sums = [b.add(b.fully_connected(x, 8), b.fully_connected(hidden, 8)) for _ in range(4)]
+        let_in, keep, let_out = (b.unary("LOGISTIC", total) for total in sums[:3])
+        cell = b.add(b.binary("MUL", keep, cell), b.binary("MUL", let_in, b.unary("TANH", sums[3])))
+        hidden = b.binary("MUL", let_out, b.unary("TANH", cell))
+    return b.build()
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16], ids=lambda dtype: dtype.value)
+def test_an_lstm_from_a_state_of_zeros_is_one_call(dtype: DType) -> None:
+    needs_litert()
+    compiled = ethoscade.compile(first_steps(dtype))
+    assert compiled.cpu_operators == () and len(compiled.artifact.calls) == 1
+    assert compiled.verify(seeds=2).ok
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.value)
+@pytest.mark.parametrize("narrow", [False, True], ids=["", "narrow"])
+def test_rows_of_constants_are_what_the_reference_makes_of_them(dtype: DType, narrow: bool) -> None:
+    """Of seeded constants, so that sums round in all ways."""
+    for seed in range(8):
+        b = ModelBuilder(dtype=dtype, seed=seed, narrow_biases=narrow, per_channel=bool(seed % 2))
+        values = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, 12))
+        rows = b.fully_connected(b.constant(values), 7, activation=list(Activation)[seed % 4], name="rows")
+        b.add(rows, b.input((3, 7)), name="sum")
+        graph = read_tflite(b.build())
+        op = graph.operators[0]
+        assert op.kind == "FULLY_CONNECTED"
+        folded = fold_constant_rows(graph)
+        assert [one.kind for one in folded.operators] == ["ADD"]
+        inputs = [None if t is None else graph.tensors[t].constant() for t in op.inputs]
+        expected = reference.MEANINGS[op.kind].evaluate(graph, op, inputs)
+        np.testing.assert_array_equal(folded.tensors[op.outputs[0]].constant(), expected)
+
+
+def test_rows_of_a_network_s_output_and_of_inputs_stay() -> None:
+    b = ModelBuilder(seed=1)
+    b.output(b.fully_connected(b.constant(np.ones((1, 4))), 3))
+    b.output(b.fully_connected(b.input((1, 4)), 3))
+    graph = read_tflite(b.build())
+    assert fold_constant_rows(graph) is graph

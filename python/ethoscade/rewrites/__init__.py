@@ -17,6 +17,7 @@ from ..ir import Graph, Integers, Operator
 from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
 from .activations import fuse_activation
 from .chains import Elements, fold_chain
+from .constant_rows import fold_constant_rows
 from .constants import fold_constants, why_constant
 from .dead_channels import DeadChannels, remove_dead_channels
 from .draft import OnNpu
@@ -34,6 +35,7 @@ __all__ = [
     "OnNpu",
     "drop_dead",
     "fold_chain",
+    "fold_constant_rows",
     "fold_constants",
     "fold_island",
     "fold_pad",
@@ -71,8 +73,8 @@ def simplify(graph: Graph, on_npu: OnNpu, elements: Elements = _unknown) -> Grap
     """Apply all rules until none finds anything, then drop dead tensors and operators.
 
     In this order: constants first, since a reshape is folded only when its target is known, and products with nothing,
-    which make more of them; reshapes and identical
-    requantisations next, since they stand between a convolution and its RELU; activations; pads; chains of functions
+    which make more of them, as do rows of constants; reshapes and identical requantisations next, since they stand
+    between a convolution and its RELU; activations; pads; chains of functions
     of one element, whose results `elements` knows; products of matrices last, behind all that may make a constant.
     Every change removes an operator, makes a table of functions of floats or a BATCH_MATMUL, so this ends. Raises
     `ModelFormatError` for a contradiction that folding uncovers.
@@ -81,6 +83,7 @@ def simplify(graph: Graph, on_npu: OnNpu, elements: Elements = _unknown) -> Grap
         before = graph
         graph = fold_constants(graph)
         graph = fold_zero_product(graph, on_npu)
+        graph = fold_constant_rows(graph)
         graph = fold_reshape(graph, on_npu)
         graph = fold_island(graph, on_npu)
         graph = requantise(graph)

@@ -247,7 +247,7 @@ def _output(graph: Graph, op: Operator, sums: Integers, known: Mask) -> Constant
     for total, real, is_known in zip(sums + bias_of(graph, op, len(sums)), reals, known, strict=True):
         scaled = rescaled(int(total), real) if is_known else None
         # Kernels of fully connected layers round once or twice: a constant is what both agree on.
-        if scaled is not None and op.kind == "FULLY_CONNECTED" and scaled != _rescaled_once(int(total), real):
+        if scaled is not None and op.kind == "FULLY_CONNECTED" and scaled != rescaled_once(int(total), real):
             scaled = None
         found.append(None if scaled is None else min(max(scaled + zero_point_of(ofm), lowest), highest))
     return ConstantChannels.of(found)
@@ -274,7 +274,8 @@ def rescaled(value: int, real: float) -> int | None:
     return _multiplied(value, *multiplier_and_shift(real))
 
 
-def _rescaled_once(value: int, real: float) -> int:
+def rescaled_once(value: int, real: float) -> int:
+    """value * real, rounded once, halves away from zero."""
     product = value * real
     return int(math.copysign(math.floor(abs(product) + 0.5), product))
 
