@@ -166,7 +166,7 @@ class _ToolError(EthoscadeError):
 
     def __init__(self, sentence: str, *, output: str = "") -> None:
         super().__init__(f"{sentence}:\n{output}" if output else sentence)
-        self.sentence = sentence
+        self.sentence = shorten(sentence)
         self.output = output
 
 

@@ -15,7 +15,7 @@ import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
 from ethoscade.judge import litert, reference
-from ethoscade.judge.judges import litert_lacks, micro_decides
+from ethoscade.judge.judges import litert_lacks, micro_decides, undefined
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.reference import functions
 from ethoscade.judge.verification import random_inputs
@@ -424,5 +424,5 @@ def played_by_litert(seed: int) -> bytes:
 
 
 def lacked_by_litert(graph: Graph) -> bool:
-    """Whether LiteRT's reference kernels do not know all of its operators."""
-    return any(litert_lacks(graph, op) for op in graph.operators)
+    """Whether LiteRT's reference kernels do not know all of its operators, or define no result for some."""
+    return any(litert_lacks(graph, op) or undefined(graph, op) for op in graph.operators)

@@ -375,14 +375,6 @@ def test_an_operator_without_a_kernel_is_named() -> None:
             r"multiplies by .*2\^31",
         ),
         (
-            one("SUB", [tensor(DType.INT8, (4,), 1e3)] * 2, tensor(DType.INT8, (4,), 1e-5), ArithmeticAttrs()),
-            "below 1",
-        ),
-        (
-            one("SQUARED_DIFFERENCE", [tensor(DType.INT8, (4,), 1e3)] * 2, tensor(DType.INT8, (4,), 1e-5)),
-            "below 1",
-        ),
-        (
             one("CONCATENATION", [tensor(DType.INT8, (4,), 0.1)], tensor(DType.INT8, (4,), 0.2), ConcatenationAttrs(0)),
             "rescale",
         ),

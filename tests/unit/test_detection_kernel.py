@@ -82,7 +82,7 @@ def expected(boxes: np.ndarray, scores: np.ndarray, anchors: np.ndarray) -> list
 @pytest.fixture(autouse=True)
 def options(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     told = dict(OPTIONS)
-    monkeypatch.setattr(detection, "_options", lambda *_: told)
+    monkeypatch.setattr(detection, "options", lambda *_: told)
     return told
 
 

@@ -109,7 +109,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         for unit in written(artifact_of(name), folder / f"{name}_{choice}", CHOICES[choice])
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(detections.detection, "_options", lambda *_: detections.OPTIONS)
+        patch.setattr(detections.detection, "options", lambda *_: detections.OPTIONS)
         units += written(detections.artifact(detections.network()), folder / "detections", COptions())
     units += written(artifact_of("state"), folder / "steps", COptions(executor="graph"))
     units += written(compiled_for(for_the_library()).artifact, folder / "library", COptions(executor="graph"))

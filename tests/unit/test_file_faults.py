@@ -102,8 +102,8 @@ def test_a_constant_may_have_a_longer_buffer(tmp_path: Path, capfd: Capture) -> 
     assert status == 0 and f"ethoscade's file is at fault: {fault}" in out
     status, out, _ = run(["verify", tmp_path / "net.tflite", "--artifact", tmp_path / "file.tflite"], capfd)
     assert status == 0 and f"ethoscade's file is at fault: {fault}" in out
-    with pytest.raises(ModelFormatError, match="its buffer"):
-        read_tflite(changed(network(), lambda model, _: longer_weights(model)))
+    # Of a network's own file it is no fault: converters pad constants, too.
+    read_tflite(changed(network(), lambda model, _: longer_weights(model)))
 
 
 def longer_weights(model: Any) -> None:

@@ -331,7 +331,7 @@ def test_boards_are_targets_by_their_names(tmp_path: Path) -> None:
         ({"budgets": []}, "no budgets"),
         ({"budgets": ["fast"]}, "cannot read the size 'fast'"),
         ({"budgets": [1.5]}, "a budget is 1.5"),
-        ({"budgets": [0]}, "out of range"),
+        ({"budgets": [-1]}, "out of range"),
         ({"executor": 5}, "executor is 5"),
         ({"executor": Here(), "jobs": 2}, "brings its own"),
         ({"timeout": 0}, "timeout is 0"),

@@ -42,7 +42,7 @@ _STATE = (
     "reaches; convert the model with its state as inputs and outputs"
 )
 _COMPLEX = (
-    "has complex elements (type {type}), which a Fourier transform makes and no quantisation replaces; cut the "
+    "has complex elements (type {type}), which a Fourier transform makes and no integers stand for; cut the "
     "transform off, compute it ahead of the network, and give its result as an input"
 )
 _UNPLACEABLE = {

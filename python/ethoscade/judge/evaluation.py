@@ -227,13 +227,18 @@ def _check_sizes(graph: Graph, values: Mapping[int, Array]) -> None:
     """LiteRT works shapes out for itself; a file that leaves one out, or gives another, was planned by its word."""
     for index, value in values.items():
         tensor = graph.tensors[index]
-        # A file may leave the shape of what a custom operator makes to its kernel.
-        shaped = tensor.shape or value.size == 1
-        if (shaped and value.size != math.prod(tensor.shape)) or value.dtype != tensor.dtype.numpy:
+        has_size = value.size == math.prod(tensor.shape) or _is_left_to_its_kernel(graph, index)
+        if not has_size or value.dtype != tensor.dtype.numpy:
             raise VerificationError(
                 f"tensor '{tensor.name}' is {tensor.dtype.value}{list(tensor.shape)} in the model, by which memory is "
                 f"planned; LiteRT makes {value.dtype}{list(value.shape)} of it: convert the model with static shapes"
             )
+
+
+def _is_left_to_its_kernel(graph: Graph, index: int) -> bool:
+    """Whether a file has no shape for a tensor because an operator of the user's own makes it."""
+    makers = (op for op in graph.operators if index in op.outputs)
+    return not graph.tensors[index].shape and all(op.kind not in OPERATORS for op in makers)
 
 
 @dataclass
