@@ -240,3 +240,12 @@ def test_rows_of_a_network_s_output_and_of_inputs_stay() -> None:
     b.output(b.fully_connected(b.input((1, 4)), 3))
     graph = read_tflite(b.build())
     assert fold_constant_rows(graph) is graph
+
+
+def test_a_number_without_dimensions_is_quantised() -> None:
+    b = ModelBuilder(seed=1)
+    one = b.quantize(b.constant(np.array(0.5), quantisation=Quantisation((0.25,), (0,))), Quantisation((0.5,), (3,)))
+    b.add(b.input((1, 4)), one)
+    folded = fold_constants(read_tflite(b.build()))
+    assert [op.kind for op in folded.operators] == ["ADD"]
+    assert any(t.data is not None and t.shape == () and t.data == 4 for t in folded.tensors)

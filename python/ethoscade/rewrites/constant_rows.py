@@ -34,6 +34,7 @@ def fold_constant_rows(graph: Graph) -> Graph:
             continue
         data = _rows(graph, operator, made, attrs.activation)
         if data is not None:
+            data = np.asarray(data)
             data.flags.writeable = False
             draft.set_constant(operator.outputs[0], replace(made, data=data))
     return draft.finish()

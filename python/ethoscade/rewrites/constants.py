@@ -43,6 +43,8 @@ def fold_constants(graph: Graph) -> Graph:
         inputs = [draft.tensors[draft.resolve(t)] for t in operator.inputs if t is not None]
         value = _value(operator, inputs, output)
         if value is not None and value.shape == output.shape:
+            # Arithmetic makes numbers of arrays without dimensions.
+            value = np.asarray(value)
             value.flags.writeable = False
             draft.set_constant(operator.outputs[0], replace(output, data=value))
     return draft.finish()
