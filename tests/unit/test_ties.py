@@ -115,7 +115,7 @@ def numbers(b: ModelBuilder, x: Value, dtype: DType, stored: float) -> Value:
 def test_halves_are_those_of_litert_and_micro(kind: str, dtype: DType) -> None:
     """In steps of the output that are twice, four times, 4/3 and half of the input's.
 
-    Micro's package divides scales in double, which is the same for powers of two.
+    Micro's package differs in steps of 2/3, for a reason that is not known; it is compared in powers of two.
     """
     needs_litert()
     if kind == "ABS" and dtype is DType.UINT8:
