@@ -5,7 +5,7 @@ from __future__ import annotations
 # From the ground up: a unit may import what `BELOW` says and nothing else of the project. A unit is a room, which is a
 # folder or a file at the root. A room that is named module by module is divided: each module is a unit, and the room's
 # own name is its `__init__`. On the right a divided room's name stands for any of its units.
-EVERYWHERE = {"util.frozen", "util.progress", "util.records"}
+EVERYWHERE = {"util.frozen", "util.progress", "util.records", "util.temporary"}
 GROUND = {"errors", "_core"}
 BELOW: dict[str, set[str]] = {
     "errors": set(),
@@ -13,6 +13,7 @@ BELOW: dict[str, set[str]] = {
     "util.frozen": set(),
     "util.progress": set(),
     "util.records": set(),
+    "util.temporary": set(),
     "util.arguments": {"errors"},
     "util.files": {"errors"},
     "util.sizes": {"errors", "util.arguments"},

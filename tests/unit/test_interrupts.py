@@ -306,3 +306,38 @@ def test_sigterm_leaves_no_temporary_folder(when: str, command: str, model: str,
             raise
     assert (child.returncode, err) == (143, "ethoscade: terminated\n")
     assert not list(temporary.iterdir()) and not list(work.glob("out/*"))
+
+
+# Sends SIGTERM as soon as the function of `os` that argument 1 names has made something in the temporary folder.
+AT_CREATION = """
+import os, signal, sys
+from ethoscade.__main__ import program
+make = getattr(os, sys.argv[1])
+def ended(path, *arguments, **named):
+    made = make(path, *arguments, **named)
+    if str(path).startswith(os.environ["TMPDIR"]):
+        os.kill(os.getpid(), signal.SIGTERM)
+    return made
+setattr(os, sys.argv[1], ended)
+sys.argv = ["ethoscade", *sys.argv[2:]]
+sys.exit(program())
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="this system cannot hold signals back")
+@pytest.mark.parametrize("makes", ["open", "mkdir"])
+def test_sigterm_as_something_temporary_is_made_leaves_nothing(makes: str, model: str, tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", AT_CREATION, makes, "verify", "--target", "c", model],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (143, "ethoscade: terminated\n")
+    assert not list(temporary.iterdir())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ..project.sections import Section, sections_of
 from ..project.template import Project, Template
 from ..project.trial import Trial, trial
 from ..report import summary
+from ..util.temporary import make_folder
 from . import arguments
 from .common import DIFFERENT, DONE, compile_as_told, print_report
 from .working import working
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     if Path(args.place).is_dir():
         raise ConfigError(f"'{args.place}' is a folder; --target is for a model, and a project has its template")
     projects.template_named(args.target).check_tools(to_run=True)
-    with tempfile.TemporaryDirectory(prefix="ethoscade-run-") as scratch:
+    with make_folder("ethoscade-run-") as scratch:
         args.model, args.template = args.place, args.target
         return _tried(args, *_made(args, Path(scratch) / "project"))
 

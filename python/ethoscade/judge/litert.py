@@ -11,7 +11,6 @@ import io
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 from ..errors import VerificationError
 from ..ir import Array
 from ..util.records import dataclass
+from ..util.temporary import make_file
 from . import litert_models
 
 Values = Mapping[int, Array]
@@ -167,7 +167,7 @@ class Session:
             raise VerificationError(
                 f"verification needs {interpreter.name}, which is not installed: {interpreter.advice}"
             )
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
+        self._said = make_file()
         try:
             self._child = subprocess.Popen(
                 [sys.executable, str(_CHILD), interpreter.word],

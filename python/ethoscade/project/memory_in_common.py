@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import ProjectError
+from ..util.temporary import make_folder
 from .npu_mailbox import NpuServer
 from .streams import ProcessStream
 from .template import Board
@@ -15,7 +15,7 @@ from .template import Board
 def started(command: Callable[[Path], Sequence[str]], file_bytes: int, npu_bytes: int) -> Board:
     """Start the `command` for a file of `file_bytes`, sparse and all zeros; the NPU sees `npu_bytes`, none if 0."""
     # A folder, so that the file is away with it whatever a process does to the file.
-    folder = tempfile.TemporaryDirectory(prefix="ethoscade-board-")
+    folder = make_folder("ethoscade-board-")
     server = None
     try:
         path = Path(folder.name) / "memory"

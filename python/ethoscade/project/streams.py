@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from typing import IO, Protocol
 
 from ..errors import ProjectError
+from ..util.temporary import make_file
 
 _AT_ONCE = 1 << 16
 _LAST_WORDS = 2000
@@ -37,7 +37,7 @@ class ProcessStream:
 
     def __init__(self, command: Sequence[str], on_close: Callable[[], None] = lambda: None) -> None:
         self._program = command[0]
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._words = make_file()
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, bufsize=0

@@ -13,7 +13,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from ..codegen.layout import npu_calls
 from ..errors import VerificationError
 from ..ir import Array
 from ..util.records import dataclass
+from ..util.temporary import make_folder
 from .inputs import checked_inputs
 
 FLAGS = ("-std=c99", "-pedantic", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
@@ -91,7 +91,7 @@ class HostLibrary:
     def __init__(self, artifact: Artifact, *, extra_flags: Sequence[str] = ()) -> None:
         """Emit and build. Raises `VerificationError` for a compiler that is missing or refuses the code."""
         self._artifact = artifact
-        self._folder = tempfile.TemporaryDirectory(prefix="ethoscade-c-")
+        self._folder = make_folder("ethoscade-c-")
         try:
             self._library = build(artifact, self._folder.name, extra_flags=extra_flags)
         except BaseException:
