@@ -148,7 +148,24 @@ def verify(artifact: Artifact) -> Artifact:
     for _, operator in cpu_operators(artifact):
         if (fault := overwritten(artifact.graph, operator, artifact.offsets)) is not None:
             raise CodegenError(fault)
+    _check_state(artifact)
     return artifact
+
+
+def _check_state(artifact: Artifact) -> None:
+    """Raise where a call reads what a variable tensor held before an operator on the CPU wrote over it."""
+    writer: dict[int, str] = {}
+    for call in artifact.calls:
+        read, _ = call_tensors(artifact, call)
+        late = next((t for t in read if t in writer), None)
+        if late is not None:
+            raise CodegenError(
+                f"variable '{artifact.graph.tensors[late].name}' is read once operator '{writer[late]}' has written "
+                f"over it"
+            )
+        operator = artifact.graph.operators[call.operator] if isinstance(call, CpuCall) else None
+        if operator is not None:
+            writer |= {before: operator.name for before, _ in updated(operator)}
 
 
 def may_overlay(graph: Graph, operator: Operator) -> bool:

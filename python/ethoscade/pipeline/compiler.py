@@ -55,7 +55,7 @@ from .macs import macs_of
 from .network import Network as Network
 from .network import Planned as Planned
 from .network import stated
-from .partition import Partition, partition, reordered
+from .partition import Partition, beside_state, partition, reordered
 from .state import kept_in_place
 from .table import OperatorSummary
 
@@ -139,6 +139,10 @@ def prepare(
         if not target.has_npu:
             kept = dict.fromkeys(range(len(graph.operators)), _NO_NPU)
         divided = partition(graph, support, kept)
+        if beside := beside_state(graph, divided):
+            # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
+            refused.update({graph.operators[i].source_index: reason for i, reason in beside.items()})
+            continue
         scratch = _workspaces(graph, divided.cpu_operators, kernels)
         edges = tuple(edge for edge in overlaid(graph) if edge.operator not in scratch)
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
@@ -155,7 +159,7 @@ def prepare(
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
             break
-        # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
+        # As above.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
     encoded = []

@@ -104,6 +104,23 @@ def partition(graph: Graph, accelerator: Accelerator | Support, refused: Mapping
     return Partition(assignments, tuple(order), regions, found.roots)
 
 
+def beside_state(graph: Graph, divided: Partition) -> dict[int, str]:
+    """NPU operators that read a variable tensor which a CPU operator writes over, each with why it belongs to the CPU.
+
+    Runtimes keep such a tensor where no NPU program looks.
+    """
+    producer, consumers = graph.producer(), graph.consumers()
+    found: dict[int, str] = {}
+    for variable in graph.variables:
+        maker = producer.get(variable.after)
+        if not variable.in_place or maker is None or divided.assignments[maker].where == "npu":
+            continue
+        why = f"its input '{variable.name}' is a variable that '{graph.operators[maker].name}' on the CPU writes over"
+        readers = (*consumers.get(variable.before, ()), *consumers.get(variable.after, ()))
+        found |= {i: why for i in readers if divided.assignments[i].where == "npu"}
+    return found
+
+
 def reordered(graph: Graph, divided: Partition, first: Sequence[int], last: Sequence[int]) -> Partition:
     """The partition with some operators before and behind all others, which keep their order."""
     rest = [i for i in divided.order if i not in first and i not in last]
@@ -124,6 +141,11 @@ def _alternating(graph: Graph, on_npu: Sequence[bool], found: Renamed, npu_first
     for readers in (readers for t, readers in graph.consumers().items() if graph.tensors[t].is_variable):
         for earlier, later in itertools.pairwise(readers):
             needs[later].add(earlier)
+    # What an operator on the CPU writes over is one tensor before and after: whoever reads the old value runs ahead.
+    for variable in graph.variables:
+        maker = producer.get(variable.after)
+        if variable.in_place and maker is not None and not on_npu[maker]:
+            needs[maker].update(r for r in graph.consumers().get(variable.before, ()) if r < maker)
     order: list[int] = []
     done = set(found.operators)
     side = npu_first

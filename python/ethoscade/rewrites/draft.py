@@ -29,6 +29,7 @@ class Draft:
         }
         self._outputs = frozenset(graph.outputs)
         self._inputs = frozenset(graph.inputs)
+        self._written_over = frozenset(v.before for v in graph.variables if v.in_place)
         self._alias: dict[int, int] = {}
         self._changed = False
 
@@ -57,6 +58,10 @@ class Draft:
         """Whether no operator makes the tensor: an input, a constant or a variable."""
         t = self.tensors[tensor]
         return tensor in self._inputs or t.is_constant or t.is_variable
+
+    def is_written_over(self, tensor: int) -> bool:
+        """Whether an operator changes the tensor where it lies: whoever reads it later reads another value."""
+        return self.tensors[tensor].is_variable or tensor in self._written_over
 
     def change(self, index: int, operator: Operator) -> None:
         """Put another operator in the place of one with the same inputs and outputs."""

@@ -18,7 +18,7 @@ def requantise(graph: Graph) -> Graph:
         before, after = draft.tensors[source], draft.tensors[result]
         if before.quantisation is None or before.shape != after.shape or not same_values(before, after):
             continue
-        if not draft.is_output(result) and not before.is_variable:
+        if not draft.is_output(result) and not draft.is_written_over(source):
             draft.bypass(index)
         elif not draft.is_given(source) and not draft.is_output(source):
             draft.absorb(index)

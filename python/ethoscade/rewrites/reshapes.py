@@ -57,7 +57,7 @@ def _way(graph: Graph, draft: Draft, index: int, on_npu: OnNpu) -> _Way | None:
     source = draft.resolve(first)
     before, after = draft.tensors[source], draft.tensors[result]
     # Whoever reads a variable changes it; a copy taken before is not the same value.
-    if before.is_constant or before.is_variable or not same_values(before, after):
+    if before.is_constant or draft.is_written_over(source) or not same_values(before, after):
         return None
     same_shape = before.shape == after.shape
     if not draft.is_output(result) and (same_shape or _only_count(graph, draft, result, on_npu)):

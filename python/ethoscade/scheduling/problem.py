@@ -272,6 +272,9 @@ def _dense_ids(
             temporaries[view.tensor.id] = count
             count += 1
 
+    # A variable changes under its readers' hands: what is taken from it needs bytes of its own.
+    state = {t for t, tensor in enumerate(graph.tensors) if tensor.is_variable}
+    state.update(t for number in order if number not in by_operator for t, _ in updated(graph.operators[number]))
     for tensor in graph.inputs:
         see(tensor)
     for operator in order:
@@ -286,10 +289,9 @@ def _dense_ids(
             live = [npu.aliases.get(t, t) for t in live]
             written_over = {after: before for before, after in updated(op)}
             for tensor in op.outputs:
-                # A variable changes under its readers' hands: what is taken from it needs bytes of its own.
                 row = OPERATORS.get(op.kind)
                 in_place = row is not None and row.in_place and op.opaque is None
-                shared = in_place and live and not graph.tensors[live[0]].is_variable
+                shared = in_place and live and live[0] not in state
                 see(tensor, live[0] if shared else written_over.get(tensor))
     ids.update({alias: ids[root] for alias, root in npu.aliases.items() if root in ids})
     known = {t.id: ids[t.graph_tensor] for t in npu.tensors if t.graph_tensor is not None}
