@@ -113,7 +113,7 @@ def test_structures_are_as_large_as_the_interpreter_says(tmp_path: Path) -> None
     text = done.stdout + done.stderr
     used = {name: int(size) for name, size in re.findall(r"'([^']+)' used (\d+) bytes", text)}
     graph = read_tflite(model)
-    ours = micro_arena.of_file(graph, 0, pointer_bytes=8)
+    ours = micro_arena.of_file(graph, pointer_bytes=8)
     assert used["TfLiteEvalTensor data"] == ours.tensors
     assert used["NodeAndRegistration struct"] == ours.nodes
     ends = used["Persistent TfLiteTensor data"] + used["Persistent TfLiteTensor quantization data"]
@@ -162,7 +162,7 @@ def hold(model: bytes, tmp_path: Path, above: float) -> None:
     path.write_bytes(file)
     if not runs_in(path, 1 << 26):
         pytest.skip("TensorFlow Lite Micro does not take it")
-    figure = micro_arena.of_file(read_tflite(file), compiled.artifact.arena_bytes, pointer_bytes=8).arena_bytes
+    figure = micro_arena.of_file(read_tflite(file), pointer_bytes=8).arena_bytes
     assert runs_in(path, figure), "too small"
     need = least_arena(path, figure)
     assert figure <= need * (1 + above) + 1024, f"{figure} for {need}"

@@ -136,8 +136,7 @@ def written_out(
     report["manifest"] = manifest
     if "tflite" in written:
         file = read_tflite(made.files[made.places["tflite"]])
-        planned = compiled.artifact.arena_bytes + (compiled.artifact.fast_bytes or 0)
-        arena, warnings = micro_arena.of_file(file, planned), compiled.micro_warnings
+        arena, warnings = micro_arena.of_file(file), compiled.micro_warnings
         report["tflm"] = summary.micro_json(arena, warnings)
         text += f"\n{summary.micro_text(arena, warnings)}"
     report["not_written"] = [{"artifact": kind, **summary.error_json(error)} for kind, error in made.refused.items()]

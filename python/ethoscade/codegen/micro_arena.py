@@ -9,7 +9,8 @@ a pointer has 4 bytes (`POINTER_BYTES`); a host of 64 bits shows that they are r
 | each operator | `NodeAndRegistration`: seven pointers and a size; `micro/micro_allocator.h` |
 | each input and output | a pointer, `TfLiteTensor`; if quantised `TfLiteAffineQuantization` with its zero points |
 | each kernel | options, `OpData`, factors, tables: `micro_buffers`; a handle for each scratch buffer |
-| each variable | its bytes; five operators and what they keep; tensors for two handles and a constant |
+| each resource | its bytes; five operators and what they keep; tensors for two handles and a constant |
+| each variable tensor that the file does not plan | its bytes |
 | once | allocators, planner, interpreter's lists: `FIXED_BYTES`, measured |
 | while a kernel runs | its scratch buffers, placed by `micro_plan` around the file's plan |
 | while kernels prepare | `ScratchBufferRequest`, the tensors of one operator, where the plan's bytes are |
@@ -26,7 +27,7 @@ from ..frontend import tensor_counts
 from ..ir import Graph, Operator, Tensor
 from ..util.records import dataclass
 from .micro_buffers import KernelBuffers, kernel_buffers
-from .micro_plan import plan
+from .micro_plan import plan, unplanned_state
 
 POINTER_BYTES = 4
 FIXED_BYTES = 560
@@ -42,9 +43,9 @@ _MOST_REQUESTS = 12
 class MicroArena:
     """Bytes that TensorFlow Lite Micro takes of its arena, by what for.
 
-    `planned` are those of the plan in the file. `tensors`, `nodes`, `interface`, `kernels`, `state` and `fixed` lie
-    behind them for good. `scratch` is needed beside the plan while kernels run, as far as that has no gap for it.
-    `planning` lies where the plan does, before the first run.
+    `planned` are those of tensors, by the plan in the file. `tensors`, `nodes`, `interface`, `kernels`, `state` and
+    `fixed` lie behind them for good. `scratch` is needed beside the plan while kernels run, as far as that has no gap
+    for it. `planning` lies where the plan does, before the first run.
     """
 
     planned: int
@@ -69,31 +70,33 @@ class MicroArena:
         return _aligned(self.planned + self.beyond_bytes)
 
 
-def of_file(graph: Graph, planned_bytes: int, pointer_bytes: int = POINTER_BYTES) -> MicroArena:
-    """What a compiled file, as it was read, takes beside its plan."""
+def of_file(graph: Graph, pointer_bytes: int = POINTER_BYTES) -> MicroArena:
+    """What a compiled file, as it was read, takes."""
     ends = [graph.tensors[t] for t in (*graph.given, *graph.handed_out)]
     kernels = [kernel_buffers(graph, op, pointer_bytes) for op in graph.operators]
     lists = sum(_aligned(len(of) * pointer_bytes) for of in (graph.given, graph.handed_out))
-    variables = [graph.tensors[v.before] for v in graph.variables if not v.in_place]
+    resources = [graph.tensors[v.before] for v in graph.variables if not v.in_place]
     tensors = sum(tensor_counts(graph.source))
-    nodes = len(graph.operators) + (1 + 5 * len(variables) if variables else 0)
+    nodes = len(graph.operators) + (1 + 5 * len(resources) if resources else 0)
     requests = sum(len(kernel.scratch) for kernel in kernels)
+    planned = plan(graph, [()] * len(kernels)).end
     placed = plan(graph, [kernel.scratch for kernel in kernels])
+    apart = sum(_aligned(graph.tensors[t].size_bytes) for t in unplanned_state(graph))
     return MicroArena(
-        planned=planned_bytes,
+        planned=planned,
         tensors=tensors * _struct(2 * pointer_bytes, _INT, pointer_bytes),
         nodes=nodes * (_struct(6 * pointer_bytes, _INT, pointer_bytes) + pointer_bytes),
         interface=lists + sum(_tensor(pointer_bytes) + _quantisation(tensor, pointer_bytes) for tensor in ends),
         kernels=_kept(kernels) + requests * pointer_bytes,
-        state=_state(variables, pointer_bytes),
+        state=apart + _resources(resources, pointer_bytes),
         fixed=FIXED_BYTES,
-        scratch=max(placed.end - planned_bytes, 0),
+        scratch=max(placed.end - planned, 0),
         planning=_planning(graph, (tensors, requests, placed.buffers), pointer_bytes),
     )
 
 
-def _state(variables: Sequence[Tensor], pointer: int) -> int:
-    """Variables' bytes, `MicroResourceVariable`, what two VAR_HANDLE and two ASSIGN_VARIABLE keep; one CALL_ONCE."""
+def _resources(variables: Sequence[Tensor], pointer: int) -> int:
+    """Resources' bytes, `MicroResourceVariable`, what two VAR_HANDLE and two ASSIGN_VARIABLE keep; one CALL_ONCE."""
     each = 5 * pointer + 2 * (2 * pointer + _ALIGNMENT) + 2 * _ALIGNMENT
     once = 2 * pointer + 2 * _ALIGNMENT
     return sum(_aligned(tensor.size_bytes) + _aligned(each) for tensor in variables) + (once if variables else 0)

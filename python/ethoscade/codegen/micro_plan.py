@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 from itertools import starmap
 
+from ..frontend import ETHOS_U
 from ..ir import Graph
 from ..util.records import dataclass
 
@@ -17,6 +18,7 @@ _ALIGNMENT = 16
 _PLAN = "OfflineMemoryAllocation"
 _PLAN_HEADER_WORDS = 3
 _UNPLANNED = -1
+_NPU_MEMORIES = 4
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,18 @@ class MicroPlan:
 
     buffers: int
     end: int
+
+
+def unplanned_state(graph: Graph) -> frozenset[int]:
+    """The variable tensors without a place in the file's plan: they get bytes of their own, for all runs.
+
+    An NPU's memories count as variables for their readers, and are none in the file.
+    """
+    offsets = _offsets(graph)
+    memories = {t for op in graph.operators if op.kind == ETHOS_U for t in op.inputs[:_NPU_MEMORIES]}
+    variables = {t for t, tensor in enumerate(graph.tensors) if tensor.is_variable and t not in memories}
+    variables |= {v.before for v in graph.variables if v.in_place}
+    return frozenset(t for t in variables if t >= len(offsets) or offsets[t] == _UNPLANNED)
 
 
 def plan(graph: Graph, scratch: Sequence[Sequence[int]]) -> MicroPlan:
@@ -89,11 +103,12 @@ def _tensors(graph: Graph) -> list[_Buffer]:
         last |= dict.fromkeys((*read, *made), step)
     last |= dict.fromkeys((t for t in graph.outputs if t not in own), end)
     offsets = _offsets(graph)
+    apart = unplanned_state(graph)
     found = []
     for index in sorted(last):
         tensor = graph.tensors[index]
         offset = offsets[index] if index < len(offsets) else _UNPLANNED
-        if tensor.is_constant or not tensor.size_bytes or (offset == _UNPLANNED and index in own.values()):
+        if tensor.is_constant or not tensor.size_bytes or index in apart:
             continue
         place = None if offset == _UNPLANNED else offset
         found.append(_Buffer(_aligned(tensor.size_bytes), first.get(index, -1), last[index], place))

@@ -7,8 +7,9 @@ Formats: TFLite schema version 3; operator inputs 0..3 (payload, constants, scra
 `OfflineMemoryAllocation` (int32: version 0, subgraph count 1, N, then one arena offset per tensor of all subgraphs, -1
 for those that have none) as TensorFlow Lite Micro reads them and Arm's Vela writes them. State that the NPU touches is
 kept as resources: operators ahead of all others read them, those behind store them, and a second subgraph, which
-CALL_ONCE runs, sets them up. The names of the operators behind each NPU
-operation are a metadata entry more, `provenance`'s.
+CALL_ONCE runs, sets them up. Variable tensors that CPU operators write over have no offset: a planned one ends with its
+last reader for Micro, which puts scratch buffers of later operators there; others get bytes for all runs. The names of
+the operators behind each NPU operation are a metadata entry more, `provenance`'s.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class _Writer:
         self.resources = resources(artifact)
         # A variable tensor that is written over has one name for what it holds before and afterwards.
         self.written_over = {v.after: v.before for v in self.graph.variables if v not in self.resources}
+        self.variable_tensors = {t for t, tensor in enumerate(self.graph.tensors) if tensor.is_variable}
+        self.variable_tensors.update(self.written_over.values())
         names = [call.operators for call in npu_calls(artifact)]
         self.provenance = provenance.encode(names) if any(names) else None
         size = self._data_bytes()
@@ -259,8 +262,9 @@ class _Writer:
         tensor: Tensor = self.graph.tensors[index]
         # Buffer 0 for what has no bytes: a buffer of its own would make a constant of it.
         data = None if tensor.data is None or not tensor.size_bytes else np.ascontiguousarray(tensor.data).tobytes()
-        offset = NOT_PLANNED if tensor.is_constant else self.artifact.offsets.get(index, NOT_PLANNED)
-        is_variable = tensor.is_variable or index in self.written_over.values()
+        is_variable = index in self.variable_tensors
+        is_planned = not tensor.is_constant and not is_variable
+        offset = self.artifact.offsets.get(index, NOT_PLANNED) if is_planned else NOT_PLANNED
         kind = _TENSOR_TYPES[tensor.dtype]
         return self._add_tensor(tensor.name, tensor.shape, kind, data, offset, tensor.quantisation, is_variable)
 
@@ -272,8 +276,15 @@ class _Writer:
     def _npu_operator(self, call: NpuCall, fixed: dict[bytes | str, int], places: dict[int, int]) -> int:
         code = self._code(schema.BuiltinOperator.CUSTOM, CUSTOM_CODE.encode(), 1)
         memories = [fixed[call.payload], fixed["constants"], fixed["scratch"], fixed["fast"]]
+        touched = (self.written_over.get(t, t) for t in (*call.inputs, *call.outputs))
+        state = next((t for t in touched if t in self.variable_tensors), None)
+        if state is not None:
+            raise CodegenError(
+                f"NPU call '{call.name}' reads or writes variable tensor '{self.graph.tensors[state].name}', which an "
+                f"operator on the CPU writes over: a .tflite file has no place for it that both know"
+            )
         inputs = self._indices([*memories, *(places[t] for t in call.inputs)])
-        outputs = self._indices([places[t] for t in call.outputs if t not in self.written_over])
+        outputs = self._indices([places[t] for t in call.outputs])
         options = self.builder.CreateByteVector(_CUSTOM_OPTIONS)
         schema.OperatorStart(self.builder)
         schema.OperatorAddOpcodeIndex(self.builder, code)

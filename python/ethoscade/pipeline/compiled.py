@@ -211,9 +211,7 @@ class Compiled:
         from ..codegen import micro_arena, tflite
         from ..frontend import read_tflite
 
-        # A runtime whose driver knows no fast memory has it in its arena.
-        planned = self.artifact.arena_bytes + (self.artifact.fast_bytes or 0)
-        return micro_arena.of_file(read_tflite(tflite.write(self.artifact)), planned)
+        return micro_arena.of_file(read_tflite(tflite.write(self.artifact)))
 
     @property
     def kinds_on_cpu(self) -> tuple[KindOnCpu, ...]:
