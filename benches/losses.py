@@ -26,6 +26,7 @@ from ethoscade.target import Target, load_target
 from harness import cpu_seconds, named_models, network_of
 from model_files import NO_MODELS, model_folder
 
+LARGEST_VALUE = 2**64 - 1
 SLOWER = 1.0
 """From more than so many per cent on an answer counts as slower."""
 
@@ -78,8 +79,10 @@ def told(name: str, lost: list[float], spent: float) -> str:
 
 
 def setting(text: str) -> tuple[str, int]:
-    """NAME=VALUE."""
+    """NAME=VALUE. Raises `argparse.ArgumentTypeError` for a value beyond the core's integers of 64 bits."""
     name, _, value = text.partition("=")
+    if not value.isdecimal() or int(value) > LARGEST_VALUE:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE with a whole number from 0 to {LARGEST_VALUE}")
     return name, int(value)
 
 

@@ -189,6 +189,17 @@ def test_ablation_knows_every_tuned_figure_and_its_default() -> None:
             ablation.search(network, [wrong])
 
 
+@pytest.mark.parametrize("value", ["X=-1", "within.whole_up_to=x", "X", f"X={1 << 64}", "X=1.5"])
+def test_losses_refuse_settings_by_their_value_and_limit(
+    value: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["losses.py", "--tune", value])
+    with pytest.raises(SystemExit) as ended:
+        losses.main()
+    assert ended.value.code == 2
+    assert f"argument --tune: '{value}' is not NAME=VALUE with a whole number from 0 to" in capsys.readouterr().err
+
+
 def test_losses_are_asked_at_each_point_between_and_beyond() -> None:
     """Answered by its frontier a network loses nothing; with one contender placed it loses much."""
     assert losses.budgets_of([(100, 9), (200, 8), (230, 7)]) == [100, 150, 200, 215, 230, 345]
