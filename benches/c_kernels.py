@@ -1,8 +1,10 @@
 """Networks on a CPU alone: the arena, flash, code by arm-none-eabi-size, and what TensorFlow Lite Micro takes.
 
-Run as `python benches/c_kernels.py [--cpu cortex-m55] [MODEL ...]`. Micro's arena is measured here, where its Python
-package is installed: pointers of 64 bits make its structures larger than on a board. Code and data are those of the
-emitted sources alone, for -Os; a dash where no compiler for Arm is installed.
+Run as `python benches/c_kernels.py [--cpu cortex-m55] [MODEL ...]`; prints the table of docs/firmware.md. Micro's arena
+is measured here, where its Python package is installed: pointers of 64 bits make its structures larger than on a board.
+It is that of the written `.tflite`, with our plan, and that of the model, which Micro plans itself; a dash where Micro
+does not take it. Code and data are those of the emitted sources alone, for -Os; a dash where no compiler for Arm is
+installed.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ def main() -> None:
     parser.add_argument("--cpu", default="cortex-m55")
     parser.add_argument("models", nargs="*", metavar="MODEL")
     args = parser.parse_args()
-    print(f"{'model':<30} {'arena':>9} {'constants':>10} {'code':>8} {'TFLM arena':>11}")
+    print("| model | arena | constants | code | TFLM's arena | TFLM's arena, its own plan |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for path in named_models(args.models or MODELS):
         compiled = ethoscade.compile(path, accelerator="none")
-        code, micro = code_bytes(compiled, args.cpu), micro_bytes(path)
-        print(
-            f"{path.stem:<30} {compiled.sram_bytes:>9,} {compiled.flash_bytes:>10,} {_number(code):>8} "
-            f"{_number(micro):>11}"
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            planned = micro_bytes(compiled.save(Path(folder) / path.name))
+        found = (compiled.sram_bytes, compiled.flash_bytes, code_bytes(compiled, args.cpu), planned, micro_bytes(path))
+        print(f"| {path.stem} | {' | '.join(map(_number, found))} |", flush=True)
 
 
 def code_bytes(compiled: ethoscade.Compiled, cpu: str) -> int | None:
@@ -60,7 +62,7 @@ def code_bytes(compiled: ethoscade.Compiled, cpu: str) -> int | None:
 
 
 def micro_bytes(path: Path) -> int | None:
-    """The arena that TensorFlow Lite Micro allocates for the model on this machine; None if it does not take it."""
+    """The arena that TensorFlow Lite Micro allocates for a file on this machine; None if it does not take it."""
     if importlib.util.find_spec("tflite_micro") is None:
         return None
     done = subprocess.run([sys.executable, "-c", _MICRO, str(path)], capture_output=True, text=True, check=False)
