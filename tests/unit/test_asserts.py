@@ -102,6 +102,12 @@ def test_assertions_are_gone_where_the_samples_run() -> None:
     assert optimised("-c", "assert False, 'still there'\nprint('gone')") == "gone\n"
 
 
+def test_blocks_that_do_not_fit_are_refused_without_assertions() -> None:
+    """Vela has nothing but an assertion behind its layout of the SHRAM."""
+    test = "tests/unit/test_command_stream.py::test_wrong_steps_are_refused"
+    assert "1 passed" in optimised("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", test)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children under limits need Linux")
 def test_mutated_models_without_assertions() -> None:
     """Files changed field by field are right or refused all the same."""

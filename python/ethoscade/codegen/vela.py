@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from functools import cache, lru_cache
 from types import FunctionType, ModuleType
@@ -270,13 +271,9 @@ def payload(operations: Sequence[Operation], blockdeps: Sequence[int], accelerat
     api = _api()
     translate = _Translator(api, accelerator)
     npu = _prepare(accelerator.name)
-    try:
+    with _refusing("the command stream"):
         words = _generate()([translate.operation(o) for o in operations], npu)
         return bytes(api.npu_create_driver_payload(_with_blockdeps(words, blockdeps), npu))
-    except (AssertionError, _vela_error()) as error:
-        raise CodegenError(f"ethos-u-vela refused the command stream: {error}") from error
-    finally:
-        _forget()
 
 
 # Equal operations of a network, and of the next one in this process, are asked about again.
@@ -288,12 +285,8 @@ def registers(operation: Operation, accelerator: Accelerator) -> tuple[tuple[int
     """
     api = _api()
     npu = _prepare(accelerator.name)
-    try:
+    with _refusing("an operation"):
         words = _generate()([_Translator(api, accelerator).operation(operation)], npu)
-    except (AssertionError, _vela_error()) as error:
-        raise CodegenError(f"ethos-u-vela refused an operation: {error}") from error
-    finally:
-        _forget()
     found: list[tuple[int, int]] = []
     following = iter(words)
     for word in following:
@@ -303,6 +296,24 @@ def registers(operation: Operation, accelerator: Accelerator) -> tuple[tuple[int
         elif command >= _FIRST_SETTING:
             found.append((command, parameter))
     return tuple(found)
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Raises `CodegenError` where Vela refuses `what`, and drops what Vela remembers of it.
+
+    Vela asserts that it found a layout of the SHRAM for a block. With `python -O` it goes on and misses the layout.
+    """
+    try:
+        yield
+    except (AssertionError, _vela_error()) as error:
+        raise CodegenError(f"ethos-u-vela refused {what}: {error}") from error
+    except AttributeError as error:
+        if error.obj is not None or error.name != "layout":
+            raise
+        raise CodegenError(f"ethos-u-vela refused {what}: an OFM block does not fit the SHRAM") from error
+    finally:
+        _forget()
 
 
 def _vela_error() -> type[Exception]:
