@@ -60,9 +60,10 @@ BELOW: dict[str, set[str]] = {
     "run.timing": {"errors", "_core", "util.arguments", "target", "run.played"},
     "run.dataflow": {"_core"},
     "run.resources": {"errors", "ir", "operators"},
+    "run.compiled_file": {"errors", "ir", "schema", "frontend", "codegen"},
     "run.execution": {
-        "errors", "util.arguments", "ir", "schema", "frontend", "codegen", "run.inputs", "run.cpu_operators",
-        "run.resources", "run.simulator",
+        "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.compiled_file",
+        "run.cpu_operators", "run.resources", "run.simulator",
     },
     "run.pairing": {"errors", "ir", "judge.noise"},
     "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
@@ -71,7 +72,7 @@ BELOW: dict[str, set[str]] = {
         "run.host_c", "run.pairing",
     },
     "trace": {
-        "errors", "_core", "util.files", "target", "ir", "codegen", "run.timing", "run.dataflow", "run.execution",
+        "errors", "_core", "util.files", "target", "ir", "codegen", "run.timing", "run.dataflow", "run.compiled_file",
     },
     "pipeline": set(),
     "pipeline.renaming": {"ir", "operators", "lowering"},
@@ -153,8 +154,8 @@ BELOW: dict[str, set[str]] = {
     "explorer": {"errors", "frontend", "trace"},
     "cli": {
         "errors", "util.arguments", "util.files", "configurations", "boards", "target", "ir", "frontend", "rewrites",
-        "lowering", "memory.model", "memory", "judge.verification", "codegen", "run.execution", "run.judgement",
-        "run.pairing", "pipeline.borders", "pipeline.compiled", "pipeline.compiler", "pipeline.many",
+        "lowering", "memory.model", "memory", "judge.verification", "codegen", "run.compiled_file", "run.execution",
+        "run.judgement", "run.pairing", "pipeline.borders", "pipeline.compiled", "pipeline.compiler", "pipeline.many",
         "pipeline.prepared", "project", "report", "trace", "page", "cpus", "pipeline.check", "device_files",
         "pipeline.planning", "sweeps",
     },

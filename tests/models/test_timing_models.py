@@ -19,7 +19,7 @@ import pytest
 import register_bytes
 import vela_file
 from ethoscade.frontend import read_tflite
-from ethoscade.run.execution import has_fast_memory
+from ethoscade.run.compiled_file import has_fast_memory
 from ethoscade.run.timing import simulate_timing
 from ethoscade.target import Target, load_target
 from ethoscade.trace.files import time_file

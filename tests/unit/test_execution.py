@@ -26,7 +26,7 @@ from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, Uns
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.judge import litert as litert_room
-from ethoscade.run import execution, host_c, simulator
+from ethoscade.run import compiled_file, execution, host_c, simulator
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
 from hazard_judge import commands_of, payload_with
 from reference_support import needs_litert
@@ -234,7 +234,7 @@ def test_a_file_that_is_not_compiled() -> None:
 )
 def test_plans_that_contradict_the_file(plan: bytes | None, message: str) -> None:
     graph = read_tflite(vela_file(tiny_conv()), "net")
-    metadata = {} if plan is None else {execution.OFFLINE_PLAN: plan}
+    metadata = {} if plan is None else {compiled_file.OFFLINE_PLAN: plan}
     with pytest.raises(ModelFormatError, match=message):
         execution.run_tflite(replace(graph, metadata=metadata), random_inputs(graph))
 
@@ -251,10 +251,10 @@ def test_plans_that_contradict_the_file(plan: bytes | None, message: str) -> Non
     ],
 )
 def test_accelerator_of_a_payload(config: int, name: str) -> None:
-    assert execution.accelerator_of(b"COP1" + struct.pack("<2I", 0x00100001, config)) == name
+    assert compiled_file.accelerator_of(b"COP1" + struct.pack("<2I", 0x00100001, config)) == name
 
 
 @pytest.mark.parametrize("payload", [b"", b"COP1", b"COP2" + bytes(8), b"COP1" + bytes(7) + b"\x20"])
 def test_payloads_of_nothing_known(payload: bytes) -> None:
     with pytest.raises(SimulationError):
-        execution.accelerator_of(payload)
+        compiled_file.accelerator_of(payload)

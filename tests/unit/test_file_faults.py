@@ -21,7 +21,8 @@ from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, Uns
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Quantisation
 from ethoscade.judge.verification import random_inputs, reference_outputs
-from ethoscade.run.execution import file_faults, maker_of, run_tflite, run_tflite_steps
+from ethoscade.run.compiled_file import file_faults, maker_of
+from ethoscade.run.execution import run_tflite, run_tflite_steps
 from ethoscade.run.judgement import compare_file, on_file
 from ethoscade.run.pairing import pairing_of
 from ethoscade.testing import ModelBuilder

@@ -23,7 +23,8 @@ from ..ir import Array, Graph
 from ..judge.verification import random_inputs
 from ..pipeline.borders import INTERFACES, applied
 from ..report import summary, timing
-from ..run.execution import ExecutionResult, file_faults, maker_of, run_tflite_steps, sram_touched, unplayable
+from ..run.compiled_file import file_faults, maker_of
+from ..run.execution import ExecutionResult, run_tflite_steps, sram_touched, unplayable
 from ..run.judgement import Comparison, compare_file
 from ..run.pairing import source_of
 from ..trace.files import record_file, target_of, time_file

@@ -9,7 +9,7 @@ from ..frontend import read_tflite
 from ..judge.verification import check_available
 from ..pipeline.borders import INTERFACES, applied
 from ..report import summary
-from ..run.execution import file_faults, maker_of
+from ..run.compiled_file import file_faults, maker_of
 from ..run.judgement import on_file
 from ..run.pairing import pairing_of, source_of
 from ..util.progress import Stopwatch
