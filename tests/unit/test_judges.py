@@ -142,6 +142,41 @@ def test_no_runtime_has_kernels_of_what_nobody_judges(kind: str, dtype: DType) -
                     assert not refuses, runtime.name
 
 
+def summed(dtype: DType, factor: float) -> bytes:
+    """ADD of which the sum, in the precision that kernels raise operands to, is multiplied by about `factor`."""
+    bits = 15 if dtype is DType.INT16 else 20  # left_shift of tflite/kernels/add.cc
+    b = ModelBuilder(dtype=dtype)
+    x, z = (b.input((1, 2, 2, 4), quantisation=Quantisation((0.125,), (0,)), name=name) for name in "xz")
+    b.relu(b.add(x, z, output=Quantisation((0.25 / factor / (1 << bits),), (0,)), name="sum"))
+    return b.build()
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT16], ids=lambda dtype: dtype.value)
+def test_a_sum_that_is_multiplied_by_one_or_more_has_no_judge(dtype: DType) -> None:
+    """Runtimes end their process over it; below 1 they do not."""
+    needs_litert()
+    for factor, refuses in ((0.5, False), (1.0, True), (1.5, True)):
+        graph = read_tflite(summed(dtype, factor))
+        given = random_inputs(graph, 0)
+        inputs = [{t: given[graph.tensors[t].name] for t in graph.inputs}]
+        for runtime in (litert.LITERT, litert.LITERT_DEFAULT, litert.MICRO):
+            if not litert.is_installed(runtime) or (runtime is litert.MICRO and dtype is DType.UINT8):
+                continue
+            with litert.Session(graph.source, graph.name, runtime) as session:
+                try:
+                    session.run([0], graph.inputs, graph.operators[0].outputs, inputs)
+                except litert.Refused:
+                    assert refuses, runtime.name
+                else:
+                    assert not refuses, runtime.name
+        if not refuses:
+            assert ethoscade.compile(summed(dtype, factor)).verify().not_judged == ()
+            continue
+        with pytest.raises(VerificationError, match=r"'sum' .*a factor of 1.* from the scales") as said:
+            reference_outputs(graph, random_inputs(graph, 0))
+        assert "signal" not in str(said.value)
+
+
 def softmax_of_uint8() -> bytes:
     b = ModelBuilder(dtype=DType.UINT8, per_channel=False)
     x = b.conv2d(b.input((1, 1, 1, 4)), 10, 1, output=Quantisation((1e-8,), (0,)))

@@ -64,7 +64,10 @@ _FACTORED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MUL",
 NOBODY_JUDGES: Mapping[str, tuple[DType, ...]] = {"ABS": (DType.UINT8,), "SQUARED_DIFFERENCE": (DType.UINT8,)}
 """Types of kinds that the NPU or emitted C computes, and of which neither LiteRT nor Micro has a kernel."""
 
-_UNDEFINED = _FACTORED | {"SUB", "SQUARED_DIFFERENCE"}
+_BELOW_ONE = frozenset({"ADD", "SUB", "SQUARED_DIFFERENCE"})
+"""Kinds of which kernels, LiteRT's or Micro's, end the process where a factor of their results is 1 or more."""
+
+_UNDEFINED = _FACTORED | _BELOW_ONE
 
 _MOST_FACTOR = 2.0**31
 """Kernels shift 32-bit integers by 31 at most: what a larger factor gives differs by machine."""
@@ -100,7 +103,8 @@ def micro_stands_in(graph: Graph, op: Operator) -> bool:
 
 def litert_lacks(graph: Graph, op: Operator) -> bool:
     """Whether LiteRT has no reference kernel for the operator's kind and type, or its scales, though others have."""
-    return input_type(graph, op) in _LITERT_LACKS.get(op.kind, ()) or (
+    dtype = input_type(graph, op)
+    return dtype in (*_LITERT_LACKS.get(op.kind, ()), *NOBODY_JUDGES.get(op.kind, ())) or (
         (op.kind in _LITERT_KEEPS_SCALES and _changes_scale(graph, op))
         or (op.kind in _LITERT_KEEPS_SHAPES and graph.read(op).shape != graph.made(op).shape)
     )
@@ -125,7 +129,7 @@ def undefined(graph: Graph, op: Operator) -> str | None:
         return "kernels take its bias of int32 for one of int64, and read on behind it"
     if op.kind == "DEPTHWISE_CONV_2D" and _has_narrow_bias(graph, op):
         return "LiteRT refuses its bias of int32, and TensorFlow Lite Micro takes it for one of int64"
-    if op.kind in ("SUB", "SQUARED_DIFFERENCE"):
+    if op.kind in _BELOW_ONE:
         return reference.undefined_factor(graph, op)
     if op.kind in _FACTORED and (factor := _largest_factor(graph, op)) >= _MOST_FACTOR:
         return f"its results are multiplied by {factor:g}; kernels are defined below 2^31"

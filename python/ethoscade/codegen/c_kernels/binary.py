@@ -100,7 +100,7 @@ def _sum(operator: Operator, a: Tensor, b: Tensor, ofm: Tensor) -> _Stage:
     twice_max, bits = 2.0 * max(scale_of(a), scale_of(b)), add_headroom_bits(ofm.dtype)
     real = twice_max / ((1 << bits) * scale_of(ofm))
     first, second = (factor(operator, scale_of(t) / twice_max) for t in (a, b))
-    # Runtimes define a SUB below a factor of 1 alone. From there on it computes as an ADD, which has no such limit.
+    # Runtimes define both below a factor of 1 alone. C computes on.
     return operator.kind.lower(), (bits, *first, *second, *factor(operator, real))
 
 

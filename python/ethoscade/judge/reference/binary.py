@@ -68,7 +68,7 @@ def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
     first, second = _aligned(tensors, inputs, headroom)
     twice_max = 2.0 * max(scale_of(t) for t in tensors)
-    factor = _below_one(difference_factor(twice_max, ofm))
+    factor = _below_one(sum_factor(twice_max, ofm))
     return _stored(ofm, multiply(first - second, *factor), op.attributes(ArithmeticAttrs).activation)
 
 
@@ -112,8 +112,8 @@ def squared_difference(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return _stored(ofm, multiply((first - second) ** 2, *(significand_and_shift if short else _below_one)(real)))
 
 
-def difference_factor(twice_max: float, ofm: Tensor) -> float:
-    """The factor of a SUB's difference, of operands with the scale `twice_max` over its headroom."""
+def sum_factor(twice_max: float, ofm: Tensor) -> float:
+    """The factor of an ADD's sum or a SUB's difference, of operands with the scale `twice_max` over its headroom."""
     headroom = HEADROOM_BITS_16 if ofm.dtype is DType.INT16 else HEADROOM_BITS
     return twice_max / ((1 << headroom) * scale_of(ofm))
 
@@ -125,7 +125,7 @@ def square_factor(twice_max: float, ofm: Tensor) -> float:
 
 
 def undefined_factor(graph: Graph, op: Operator) -> str | None:
-    """Why kernels have no result for the scales of a SUB or SQUARED_DIFFERENCE, or None."""
+    """Why kernels have no result for the scales of an ADD, SUB or SQUARED_DIFFERENCE, or None."""
     (a, b), ofm = _operands(graph, op), graph.made(op)
     if any(t.quantisation is None or t.quantisation.axis is not None for t in (a, b, ofm)):
         return None
@@ -133,7 +133,7 @@ def undefined_factor(graph: Graph, op: Operator) -> str | None:
         return None
     twice_max = 2.0 * max(scale_of(a), scale_of(b))
     try:
-        _below_one((difference_factor if op.kind == "SUB" else square_factor)(twice_max, ofm))
+        _below_one((square_factor if op.kind == "SQUARED_DIFFERENCE" else sum_factor)(twice_max, ofm))
     except Undefined as error:
         return f"{error}; devices differ"
     return None
