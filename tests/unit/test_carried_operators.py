@@ -6,13 +6,17 @@ Whether a runtime runs them is what LiteRT says of the file, as it is written.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import ethoscade
 import numpy as np
 import pytest
+from ethoscade.errors import ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
+from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
+from tflite import TensorType
 from tflite_files import FLOAT32, INT8, INT16, INT32, UINT8, File, Op, T, constant, conv_file
 
 REDUCER = ("ReducerOptions", {"KeepDims": True})
@@ -147,6 +151,64 @@ def test_constants_longer_than_their_shape(extra: int) -> None:
     np.testing.assert_array_equal(*values)
     takers = pytest.importorskip("takers", reason="children under limits need Linux")
     assert takers.litert(longer.bytes()) == takers.TAKES
+
+
+NO_QUANTISATION = {"scales": (), "zero_points": ()}
+UNREAD = {
+    "nothing along an axis": T("u", (3, 131091, 0, 11), data=[1] * 8),
+    "no place for it": T("u", (65536, 65536)),
+    "forty dimensions": T("u", (1,) * 40),
+    "text": T("u", (1, 4), TensorType.STRING, **NO_QUANTISATION),
+    "complex numbers": T("u", (1, 4), TensorType.COMPLEX64, **NO_QUANTISATION),
+    "a list": T("u", (1, 4), TensorType.VARIANT, **NO_QUANTISATION),
+    "a handle": T("u", (1, 4), TensorType.RESOURCE, **NO_QUANTISATION),
+    "halves of bytes": T("u", (1, 4), TensorType.INT4),
+    "a scale that is no number": T("u", (1, 4), scales=(float("nan"),)),
+}
+"""Tensors that no runtime could compute with, and that LiteRT loads."""
+UNLOADED = {
+    "less than nothing along an axis": T("u", (1, -8)),
+    "an unknown type": T("u", (1, 4), 99, **NO_QUANTISATION),
+    "no such buffer": T("u", (1, 4), buffer=77),
+    "a short constant": T("u", (1, 4), data=[1, 2]),
+    "a constant variable": T("u", (1, 4), data=[1] * 4, variable=True),
+    "another number of zero points": T("u", (1, 4), zero_points=(0, 0)),
+    "another number of scales": T("u", (1, 4), scales=(1.0,) * 3, zero_points=(0,) * 3, axis=1),
+}
+"""Tensors over which LiteRT refuses a file, read or not, and other runtimes do not."""
+
+
+def beside(tensor: T) -> File:
+    """A convolution, and a tensor that nobody reads, makes or hands out."""
+    file = conv_file()
+    return replace(file, tensors=(*file.tensors, tensor))
+
+
+@pytest.mark.parametrize("what", [*UNREAD, *UNLOADED])
+def test_a_tensor_that_nobody_reads_is_no_reason_against_a_file(what: str, tmp_path: Path) -> None:
+    file = beside({**UNREAD, **UNLOADED}[what])
+    graph = read_tflite(file.bytes())
+    assert [tensor.name for tensor in graph.tensors] == [tensor.name for tensor in file.tensors]
+    compiled = ethoscade.compile(file.bytes())
+    assert [op.where for op in compiled.operators] == ["npu"]
+    inputs = random_inputs(graph, 0)
+    expected = ethoscade.compile(conv_file().bytes()).simulate(inputs).outputs
+    np.testing.assert_array_equal(compiled.simulate(inputs).outputs["output"], expected["output"])
+    read_tflite(compiled.save(tmp_path / "made.tflite"))
+
+
+@pytest.mark.parametrize("what", [*UNREAD, *UNLOADED])
+def test_a_tensor_that_is_read_is_one(what: str) -> None:
+    """Of an operator that nobody looks into, so that nothing but the tensor is wrong."""
+    file = File((T("x", (1, 4)), T("y", (1, 4)), {**UNREAD, **UNLOADED}[what]), (Op("f", (0, 2), (1,)),), (0,), (1,))
+    with pytest.raises((ModelFormatError, UnsupportedOperatorError), match="'u'"):
+        read_tflite(file.bytes())
+
+
+@pytest.mark.parametrize("what", UNREAD)
+def test_litert_loads_tensors_that_nobody_reads(what: str) -> None:
+    takers = pytest.importorskip("takers", reason="children under limits need Linux")
+    assert takers.litert(beside(UNREAD[what]).bytes()) == takers.TAKES
 
 
 def short_depthwise(dense: bool) -> tuple[bytes, np.ndarray]:

@@ -24,6 +24,8 @@ IDENTIFIER = b"TFL3"
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
+MAX_ENTRIES = 1 << 16
+"""Most entries of a list of tables; the largest networks for microcontrollers have a few thousand."""
 # Bytes that a table is charged beyond its vectors, and how often the file may be read over: sharing is legal in a
 # FlatBuffer, but a small file whose million entries all point to one long vector is an attack.
 _TABLE_COST = 16

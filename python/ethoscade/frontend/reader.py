@@ -15,14 +15,12 @@ from .. import schema
 from ..errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, DType, Graph, Operator, Tensor
 from ..util.frozen import FrozenMap
-from .flatbuffer import Ledger, children, integers, open_root
+from .flatbuffer import MAX_ENTRIES, Ledger, children, integers, open_root
 from .operators import read_kinds, read_operators
 from .source import load
 from .state import File, check_readers, handles, separate
 from .tensors import Bytes, read_buffers, read_tensors
 
-# The largest networks for microcontrollers have a few thousand of either.
-_MAX_ENTRIES = 1 << 16
 _SCHEMA_VERSION = 3
 _STORED = (DType.INT8, DType.UINT8, DType.INT16)
 
@@ -56,7 +54,7 @@ def read_tflite(source: str | os.PathLike[str] | bytes, name: str | None = None)
 def tensor_counts(source: bytes) -> tuple[int, ...]:
     """How many tensors each subgraph of a file has. Raises `ModelFormatError` for one that is damaged."""
     ledger = Ledger(len(source))
-    subgraphs = children(open_root(schema.Model, source, ledger), "Subgraphs", "subgraph", _MAX_ENTRIES, ledger)
+    subgraphs = children(open_root(schema.Model, source, ledger), "Subgraphs", "subgraph", MAX_ENTRIES, ledger)
     return tuple(int(subgraph.TensorsLength()) for subgraph in subgraphs)
 
 
@@ -66,18 +64,17 @@ def _read(data: bytes, name: str) -> Graph:
     version = int(model.Version())
     if version != _SCHEMA_VERSION:
         raise ModelFormatError(f"the model has schema version {version}; ethoscade reads version 3", value=version)
-    buffers = read_buffers(children(model, "Buffers", "buffer", _MAX_ENTRIES, ledger), data)
-    kinds = read_kinds(children(model, "OperatorCodes", "operator code", _MAX_ENTRIES, ledger))
-    subgraphs = children(model, "Subgraphs", "subgraph", _MAX_ENTRIES, ledger)
+    buffers = read_buffers(children(model, "Buffers", "buffer", MAX_ENTRIES, ledger), data)
+    kinds = read_kinds(children(model, "OperatorCodes", "operator code", MAX_ENTRIES, ledger))
+    subgraphs = children(model, "Subgraphs", "subgraph", MAX_ENTRIES, ledger)
     if not subgraphs:
         raise ModelFormatError("the model has no subgraph: there is nothing to compile", value=0)
     subgraph = subgraphs[0]
-    raw = children(subgraph, "Operators", "operator", _MAX_ENTRIES, ledger)
+    raw = children(subgraph, "Operators", "operator", MAX_ENTRIES, ledger)
     names = handles(raw, kinds, ledger)
     # What is wrong with a model is its maker's to mend. A compiled file is run as a runtime would, and its faults told.
     faults: list[str] | None = [] if ETHOS_U in kinds else None
-    described = children(subgraph, "Tensors", "tensor", _MAX_ENTRIES, ledger)
-    tensors = read_tensors(described, buffers, ledger, names, faults)
+    tensors = read_tensors(subgraph, buffers, ledger, names, faults)
     check_readers(raw, kinds, tensors, names)
     operators = read_operators(raw, kinds, tuple(tensors), ledger, faults)
     inputs = _ends(subgraph, "Inputs", tensors)
@@ -94,7 +91,7 @@ def _read(data: bytes, name: str) -> Graph:
         (*inputs, *(variable.before for variable in found.variables)),
         (*found.outputs, *(variable.after for variable in found.variables)),
         data,
-        _metadata(children(model, "Metadata", "metadata entry", _MAX_ENTRIES, ledger), buffers, ledger),
+        _metadata(children(model, "Metadata", "metadata entry", MAX_ENTRIES, ledger), buffers, ledger),
         found.variables,
         tuple(faults or ()),
     )

@@ -17,11 +17,9 @@ from ..ir import Array, Operator, ResourceAttrs, Tensor, Variable
 from ..operators import OPERATORS, RESOURCE_KINDS
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
-from .flatbuffer import Ledger, children, integers, union
+from .flatbuffer import MAX_ENTRIES, Ledger, children, integers, union
 from .operators import read_operators
 from .tensors import Bytes, read_tensors
-
-_MAX_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,9 +260,9 @@ def _constants_of(file: File, number: int, caller: Operator) -> dict[str, Array]
             value=number,
         )
     subgraph, ledger = file.subgraphs[number], file.ledger
-    raw = children(subgraph, "Operators", "operator", _MAX_ENTRIES, ledger)
+    raw = children(subgraph, "Operators", "operator", MAX_ENTRIES, ledger)
     names = handles(raw, file.kinds, ledger)
-    tensors = read_tensors(children(subgraph, "Tensors", "tensor", _MAX_ENTRIES, ledger), file.buffers, ledger, names)
+    tensors = read_tensors(subgraph, file.buffers, ledger, names)
     check_readers(raw, file.kinds, tensors, names)
     found: dict[str, Array] = {}
     for operator in read_operators(raw, file.kinds, tuple(tensors), ledger):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import Array, DType, Quantisation, Tensor
-from .flatbuffer import Ledger, checked, integers
+from .flatbuffer import MAX_ENTRIES, Ledger, checked, children, integers
 
 _T = schema.TensorType
 _DTYPES: dict[int, DType] = {
@@ -100,7 +100,7 @@ def tensor_names(raw: Sequence[Any]) -> list[str]:
 
 
 def read_tensors(
-    raw: Sequence[Any],
+    subgraph: Any,
     buffers: Sequence[Bytes],
     ledger: Ledger,
     handles: Collection[int] = (),
@@ -108,17 +108,39 @@ def read_tensors(
 ) -> list[Tensor]:
     """Every tensor of the subgraph, in the file's order. `handles` name variables: they hold nothing.
 
-    A constant may have a longer buffer than its shape asks for where `faults` are noted: that of a compiled file.
+    Nor does a contradictory tensor to which nothing in the subgraph refers. A constant may have a longer buffer than
+    its shape asks for where `faults` are noted: that of a compiled file.
 
     Raises `ModelFormatError` for a contradiction and `UnsupportedOperatorError` for an element type without a fixed
     layout in memory.
     """
-    return [
-        Tensor(name, (0,), DType.UINT8, data=np.empty(0, np.uint8))
-        if index in handles and int(t.Type()) == _T.RESOURCE
-        else _read_tensor(t, name, buffers, ledger, faults)
-        for index, (t, name) in enumerate(zip(raw, tensor_names(raw), strict=True))
-    ]
+    raw = children(subgraph, "Tensors", "tensor", MAX_ENTRIES, ledger)
+    found = []
+    for index, (tensor, name) in enumerate(zip(raw, tensor_names(raw), strict=True)):
+        if index in handles and int(tensor.Type()) == _T.RESOURCE:
+            found.append(_nothing(name))
+            continue
+        try:
+            found.append(_read_tensor(tensor, name, buffers, ledger, faults))
+        except (ModelFormatError, UnsupportedOperatorError) as error:
+            # A broken reference is damage to the file, and names no tensor.
+            is_damage = isinstance(error, ModelFormatError) and error.tensor is None
+            if is_damage or index in _mentioned(subgraph, ledger):
+                raise
+            found.append(_nothing(name))
+    return found
+
+
+def _nothing(name: str) -> Tensor:
+    return Tensor(name, (0,), DType.UINT8, data=np.empty(0, np.uint8))
+
+
+def _mentioned(subgraph: Any, ledger: Ledger) -> set[int]:
+    """The tensors to which the subgraph and its operators refer."""
+    operators = children(subgraph, "Operators", "operator", MAX_ENTRIES, ledger)
+    lists = [(subgraph, "Inputs"), (subgraph, "Outputs")]
+    lists += [(operator, field) for operator in operators for field in ("Inputs", "Outputs", "Intermediates")]
+    return {number for accessor, field in lists for number in integers(accessor, field)}
 
 
 def _read_tensor(raw: Any, name: str, buffers: Sequence[Bytes], ledger: Ledger, faults: list[str] | None) -> Tensor:
