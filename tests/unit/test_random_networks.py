@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import get_args
 
 import pytest
+import tflite
 from ethoscade import ir, testing
 from ethoscade.frontend import operators, read_tflite
 from ethoscade.ir import QUANTISED, Activation, DType, Graph, Operator, Tensor
-from ethoscade.testing.real_operators import BINARY, UNARY
+from ethoscade.testing.real_operators import BINARY
 
 SEEDS = range(700)
 
@@ -121,6 +122,51 @@ def test_weights_that_are_made_are_drawn_with_a_bias_and_without(seen: Seen, gra
     assert len(set(made)) > 1
 
 
+def test_fills_and_rows_of_constants_are_drawn(seen: Seen, graphs: list[Graph]) -> None:
+    assert set(seen["FILL", "constant operands"]) == {(True, True), (True, False)}
+    made = {graph.made(op).dtype for graph in graphs for op in graph.operators if op.kind == "FILL"}
+    assert made == {DType.INT8, DType.INT16}, "LiteRT has no FILL of uint8"
+    rows = {constant[:2] for constant in seen["FULLY_CONNECTED", "constant operands"]}  # type: ignore[index]
+    assert rows == {(False, True), (False, False), (True, True), (True, False)}
+
+
+def test_tiles_are_of_the_first_version_and_of_today_s(graphs: list[Graph]) -> None:
+    found = set()
+    for graph in graphs:
+        model = tflite.Model.GetRootAs(graph.source, 0)
+        codes = [model.OperatorCodes(index) for index in range(model.OperatorCodesLength())]
+        found |= {code.Version() for code in codes if code.BuiltinCode() == tflite.BuiltinOperator.TILE}
+    assert found == {1, 3}
+
+
+def test_integers_of_32_bits_are_gathered_along_every_axis(graphs: list[Graph]) -> None:
+    """Among them a first axis with one element, several times."""
+    gathers = [(graph, op) for graph in graphs for op in graph.operators if op.kind == "GATHER" and op.attrs]
+    attrs = [
+        (op.attributes(ir.GatherAttrs), graph.read(op).shape)
+        for graph, op in gathers
+        if graph.read(op).dtype is DType.INT32
+    ]
+    assert {(one.axis == 0, one.axis == len(shape) - 1) for one, shape in attrs} >= {(True, False), (False, True)}
+    assert any(one.axis == 0 and shape[0] == 1 and len(one.indices) > 1 for one, shape in attrs)
+
+
+def test_outputs_are_calibrated_to_nothing(graphs: list[Graph]) -> None:
+    """Differences of a value from itself, and scales that make every value the zero point."""
+    kinds = {"ADD", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "QUANTIZE"}
+    itself, swallowed = set(), set()
+    for graph in graphs:
+        for op in graph.operators:
+            ifm, ofm = ends(graph, op)
+            if op.kind == "SUB" and len(set(op.inputs)) == 1:
+                itself.add(ifm.dtype)
+            if op.kind in kinds and ifm.quantisation and ofm.quantisation and ofm.dtype is not DType.INT32:
+                is_lost = ofm.quantisation.scale >= ifm.quantisation.scale * 2.0 ** (8 * ifm.dtype.size_bytes + 1)
+                swallowed |= {(op.kind, ifm.dtype)} if is_lost else set()
+    assert itself == {dtype for _, dtype in swallowed} == set(QUANTISED)
+    assert len({kind for kind, _ in swallowed}) > 2
+
+
 def test_state_is_drawn_in_all_its_forms(graphs: list[Graph]) -> None:
     """Variables of all types, set to what was made, to an input, to another variable or never, some of them twice."""
     held = [(graph, variable) for graph in graphs for variable in graph.variables]
@@ -187,10 +233,9 @@ def wide_image(graph: Graph, op: Operator) -> bool:
 def test_types_meet_in_all_combinations(seen: Seen) -> None:
     eight = (DType.INT8, DType.UINT8)
     assert seen["QUANTIZE", "types"] >= {(a, b) for a in (*eight, DType.FLOAT32) for b in eight}
-    of_all = ("CONV_2D", "ADD", "RELU6", "SOFTMAX", "AVERAGE_POOL_2D", "SPLIT", "RESIZE_NEAREST_NEIGHBOR", "ABS")
-    assert all(
-        seen[kind, "types"] >= {(t, t) for t in QUANTISED if kind != "ABS" or t in UNARY[kind].types} for kind in of_all
-    )
+    functions = ("ABS", "ADD", "RELU6", "SOFTMAX", "SQUARED_DIFFERENCE")
+    of_all = (*functions, "CONV_2D", "AVERAGE_POOL_2D", "SPLIT", "RESIZE_NEAREST_NEIGHBOR")
+    assert all(seen[kind, "types"] >= {(t, t) for t in QUANTISED} for kind in of_all)
     assert seen["QUANTIZE", "types"] >= {
         (DType.INT16, DType.INT16),
         (DType.INT16, DType.INT8),

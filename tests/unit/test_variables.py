@@ -258,7 +258,7 @@ def test_networks_without_state_have_nothing_to_reset() -> None:
     assert "reset" not in text and "carry" not in text
 
 
-@pytest.mark.parametrize("seed", [4, 20, 36, 44])
+@pytest.mark.parametrize("seed", [4, 20, 44, 52])
 def test_random_networks_with_state(seed: int) -> None:
     compiled = ethoscade.compile(random_network(seed), optimise="size")
     assert compiled.artifact.graph.variables

@@ -94,14 +94,25 @@ class Drawing:
         return "VALID" if fits and self.chance(0.4) else "SAME"
 
     def quantisation(self, like: Value) -> Quantisation | None:
-        """Mostly None, what a run of the network shows; else other scales and zero points, some at the type's ends."""
+        """Mostly None, what a run of the network shows; else other scales and zero points, some at the type's ends.
+
+        A scale may be so large that every output is the zero point.
+        """
         if self.chance(0.9):
             return None
         low, high = like.dtype.limits
         zero_point = (low, high, 0, self.integer(low, high))[self.integer(0, 3)]
         zero_point = 0 if like.dtype is DType.INT16 else zero_point
-        scale = coarse_scale(like.quantisation.scale * 2.0 ** self.rng.uniform(-5, 5))
+        if self.chance(0.1):
+            scale = self.huge_scale(like)
+        else:
+            scale = coarse_scale(like.quantisation.scale * 2.0 ** self.rng.uniform(-5, 5))
         return Quantisation((scale,), (min(max(zero_point, low), high),))
+
+    def huge_scale(self, like: Value) -> float:
+        """A scale of which every value of that type and scale is less than half a unit."""
+        bits = 8 * like.dtype.size_bytes
+        return coarse_scale(like.quantisation.scale * 2.0 ** self.rng.uniform(bits + 1, bits + 8))
 
     # Shapes.
 
@@ -322,13 +333,6 @@ class Drawing:
         kind = "SUM" if self.chance(0.3) and x.quantisation.scale * count < _LARGEST_SUM else "MEAN"
         return self.builder.reduce(kind, x, axes, keep_dims=keep, output=self.quantisation(x))
 
-    def arg_max(self, x: Value) -> Value:
-        """ARG_MAX of 8 bits, mostly over the channels; nothing of 8 bits reads what it makes."""
-        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.INT16 else x
-        dtype = DType.INT32 if self.chance(0.5) else DType.INT64
-        found = self.builder.arg_max(x, self.axis(len(x.shape), last=0.8), dtype=dtype)
-        return self.counted(found) if dtype is DType.INT32 and self.chance(0.5) else found
-
     def standalone(self, x: Value) -> Value:
         """QUANTIZE, to the other type too, or a function of each element, of any shape."""
         x = self.reshape(x) if self.chance(0.25) else x
@@ -343,29 +347,6 @@ class Drawing:
                 x, x.quantisation if self.chance(0.05) and target is x.dtype else output, dtype=target
             )
         return self.function(x)
-
-    def words(self, x: Value) -> Value:
-        """QUANTIZE of int16 to int32; nothing of 8 bits reads what it makes."""
-        x = self.builder.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
-        x = self.builder.quantize(x, dtype=DType.INT16) if x.dtype is DType.INT8 else x
-        scale = coarse_scale(x.quantisation.scale * 2.0 ** self.rng.uniform(-8, 2))
-        return self.counted(self.builder.quantize(x, Quantisation((scale,), (0,)), dtype=DType.INT32))
-
-    def counted(self, x: Value) -> Value:
-        """Arithmetic of int32 with constants, sums, or its axes in another order; now and then of more than 32 bits."""
-        for _ in range(self.integer(0, 2)):
-            if self.chance(0.2):
-                x = self.builder.transpose(x, [int(axis) for axis in self.rng.permutation(len(x.shape))])
-                continue
-            if self.chance(0.2) and len(x.shape) > 1:
-                axes = sorted({self.axis(len(x.shape)) % len(x.shape) for _ in range(self.integer(1, 2))})
-                x = self.builder.sum_of_words(x, axes, keep_dims=self.chance(0.5) or len(axes) == len(x.shape))
-                continue
-            kind = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB")[self.integer(0, 4)]
-            most = 9 if kind == "MUL" else 1 << 20
-            numbers = self.rng.integers(-most, most, x.shape[-1:] if self.chance(0.5) else (), endpoint=True)
-            x = self.builder.of_words(kind, x, np.asarray(numbers))
-        return x
 
     def function(self, x: Value) -> Value:
         """One of the functions of each element; now and then its input is quantised anew to where it is defined."""
@@ -383,6 +364,12 @@ class Drawing:
         if wanted != x.quantisation:
             x = self.builder.quantize(x, wanted)
         return self.builder.unary(kind, x, output=one.makes(x.dtype) or (None if one.calibrated else output))
+
+    def zero_output(self, x: Value) -> Value:
+        """A value of which nothing is left: its difference from itself, or a QUANTIZE to a scale beyond its range."""
+        if self.chance(0.5):
+            return self.builder.binary("SUB", x, x, activation=self.activation(), output=self.quantisation(x))
+        return self.builder.quantize(x, Quantisation((self.huge_scale(x),), x.quantisation.zero_points))
 
     def divided(self, x: Value) -> Value:
         """DIV by a number, now and then by one for each channel; of 8 bits alone."""
@@ -437,7 +424,7 @@ class Drawing:
         """`widens`: an input may have several places along an axis of which the value has one."""
         function, how = BINARY[kind], self.integer(0, 4)
         dtype = function.second(x.dtype)
-        # Differences of a value from itself, or from the mean of one pixel, would be calibrated to nothing.
+        # Differences of a value from itself, or from the mean of one pixel, are nothing: `zero_output` draws these.
         is_difference = kind in ("SUB", "SQUARED_DIFFERENCE")
         if how == 0 and not is_difference:
             other = x
@@ -445,15 +432,7 @@ class Drawing:
             other = self.builder.mean(x, keep_dims=True)
         elif how <= 3:
             shape = () if self.chance(0.2) else self._repeated(x.shape)
-            values = self.rng.standard_normal(shape)
-            number = float(self.integer(-1, 1)) if self.chance(0.15) else None
-            if number is not None:
-                # One number for all, often none at all.
-                values = np.full(shape, number)
-            other = self.builder.constant(values, dtype=dtype)
-            if number == -1.0:
-                # As converters leave a constant of another scale than the network wants.
-                other = self.builder.quantize(other, dtype=dtype)
+            other = self._constant(shape, dtype)
         else:
             shape = self._repeated(x.shape) or x.shape
             pairs = zip(shape, x.shape[-len(shape) :], strict=True)
@@ -468,6 +447,18 @@ class Drawing:
         # Sums are drawn most often, other kinds with activations so that all of them come.
         fused = self.activation(0.5 if kind == "ADD" else 0.2) if function.fuses else Activation.NONE
         return self.builder.binary(kind, *operands, activation=fused, output=output)
+
+    def _constant(self, shape: tuple[int, ...], dtype: DType) -> Value:
+        """A constant operand, or what an operator makes of constants alone."""
+        if self.chance(0.15):
+            number = self.integer(-1, 1)
+            constant = self.builder.constant(np.full(shape, float(number)), dtype=dtype)
+            # As converters leave a constant of another scale than the network wants.
+            return self.builder.quantize(constant, dtype=dtype) if number == -1 else constant
+        if shape and self.heads and self.chance(0.15):
+            rows = self.builder.constant(self.rng.standard_normal((*shape[:-1], self.integer(1, 8))), dtype=dtype)
+            return self.builder.fully_connected(rows, shape[-1], keep_num_dims=True, activation=self.activation())
+        return self.builder.constant(self.rng.standard_normal(shape), dtype=dtype)
 
     def _repeated(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A shape that is repeated to `shape`: that itself, one extent for each channel, or any extents and ranks."""

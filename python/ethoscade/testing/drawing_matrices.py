@@ -8,7 +8,7 @@ from ..ir import DType, Quantisation
 from .drawing import Drawing
 from .recorder import Value
 
-_MOST_COLUMNS = 12
+_MOST_COLUMNS, _MOST_PIXELS = 12, 64
 _LARGEST_FACTOR = 0.0625
 _MOST_FEATURES, _MOST_CELLS, _MOST_STEPS = 32, 16, 3
 _MOST_UNITS, _MOST_RANK, _MOST_MEMORY = 16, 3, 6
@@ -18,7 +18,7 @@ def batch_matmul(draw: Drawing, x: Value) -> Value:
     """BATCH_MATMUL of int8 or int16 by a constant, another network input or the value itself, on either side.
 
     Matrices are transposed or not, and those of either side may be there for all of the other's. By an input it may be
-    a FULLY_CONNECTED.
+    a FULLY_CONNECTED, and so it may where the value weighs a constant.
     """
     b = draw.builder
     x = b.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
@@ -48,12 +48,22 @@ def batch_matmul(draw: Drawing, x: Value) -> Value:
     shape = (*_repeated(draw, x.shape[:-2]), *tail)
     if draw.chance(0.5):
         other = b.constant(draw.rng.standard_normal(shape), dtype=x.dtype)
-    elif x.dtype is DType.INT8 and draw.chance(0.4):
-        weights = b.input((columns, x.shape[-1]), dtype=x.dtype)
-        return b.weighed_by(x, weights, use_bias=draw.chance(0.5), activation=draw.activation())
+    elif x.dtype is DType.INT8 and draw.chance(0.5):
+        return _weighed(draw, x, (columns, x.shape[-1]))
     else:
         other = b.input(shape, dtype=x.dtype)
     return b.batch_matmul(*((x, other) if left else (other, x)), adj_x=adj_x, adj_y=adj_y)
+
+
+def _weighed(draw: Drawing, x: Value, shape: tuple[int, int]) -> Value:
+    """FULLY_CONNECTED of the value by an input of that shape, or of a constant of that shape by the value."""
+    b, pixels = draw.builder, math.prod(x.shape[:-1])
+    if pixels <= _MOST_PIXELS and draw.chance(0.4):
+        rows = b.constant(draw.rng.standard_normal(shape), dtype=x.dtype)
+        operands = (rows, b.reshape(x, (pixels, x.shape[-1])))
+    else:
+        operands = (x, b.input(shape, dtype=x.dtype))
+    return b.weighed_by(*operands, use_bias=draw.chance(0.5), activation=draw.activation())
 
 
 def lstm(draw: Drawing, x: Value) -> Value:

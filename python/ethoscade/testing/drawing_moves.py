@@ -157,7 +157,9 @@ def moved(draw: Drawing, x: Value) -> Value:
         mirrored = b.mirror_pad(x, fitting, symmetric=symmetric)
         return _taken(draw, mirrored) if x.dtype is DType.INT8 else mirrored
     if kind == 4:
-        return _taken(draw, b.tile(x, [draw.integer(1, 2) if d < 8 else 1 for d in x.shape]))
+        multiples = [draw.integer(1, 2) if d < 8 else 1 for d in x.shape]
+        # Converters of today write version 3, which is the same operator.
+        return _taken(draw, b.tile(x, multiples, version=3 if draw.chance(0.5) else 1))
     if kind == 5:
         first = draw.integer(0, rank - 1)
         return _taken(draw, b.reverse(x, range(first, draw.integer(first, min(first + 1, rank - 1)) + 1)))

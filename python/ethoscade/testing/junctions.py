@@ -1,4 +1,4 @@
-"""Draws operators in a row that the compiler's rules put together: islands of floats, new names, clamps, pads.
+"""Draws operators in a row that the compiler's rules put together: islands of floats, FILL, new names, clamps, pads.
 
 Owns the odds within each of these rows; like `drawing`'s, each draw takes a value and returns another.
 """
@@ -62,6 +62,23 @@ def _floats_moved(draw: Drawing, x: Value) -> Value:
     if how == 1:
         return b.tile(x, [draw.integer(1, 2) if extent < 8 else 1 for extent in x.shape])
     return b.slice(x, [0] * rank, [draw.integer(1, extent) for extent in x.shape])
+
+
+def filled_operand(draw: Drawing, x: Value) -> Value:
+    """The sum or difference of a value and of what FILL makes of a number; kernels of FILL have signed types.
+
+    The number is a constant, or the largest one of the value.
+    """
+    b = draw.builder
+    x = b.quantize(x, dtype=DType.INT8) if x.dtype is DType.UINT8 else x
+    shape = x.shape[draw.integer(0, len(x.shape)) :]
+    if draw.chance(0.6):
+        number = b.constant(np.array(draw.rng.normal()), dtype=x.dtype)
+    else:
+        number = b.reduce("REDUCE_MAX", x, range(len(x.shape)))
+    filled = b.fill(shape, number)
+    operands = (x, filled) if draw.chance(0.5) else (filled, x)
+    return b.binary("ADD" if draw.chance(0.5) else "SUB", *operands, activation=draw.activation())
 
 
 def renames(draw: Drawing, x: Value) -> Value:

@@ -20,9 +20,12 @@ from .flatfile import TensorRecord
 from .recorder import Value
 from .shapes import ShapeRecorder
 
+_FILL_VERSION = 3
+"""The first version of FILL with 8 and 16 bits, in LiteRT's `tools/versioning/op_version.cc`."""
+
 
 class MoveRecorder(ShapeRecorder):
-    """SLICE, UNPACK, PAD, PADV2, MIRROR_PAD, TILE, REVERSE_V2, GATHER and TRANSPOSE."""
+    """SLICE, UNPACK, PAD, PADV2, MIRROR_PAD, TILE, FILL, REVERSE_V2, GATHER and TRANSPOSE."""
 
     def slice(self, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
         """SLICE; a size of -1 stands for the rest."""
@@ -77,9 +80,20 @@ class MoveRecorder(ShapeRecorder):
             "MIRROR_PAD", x, [self._table(paddings)], lambda real: np.pad(real, paddings, mode=how), {"Mode": mode}
         )
 
-    def tile(self, x: Value, multiples: Sequence[int]) -> Value:
-        """TILE."""
-        return self._moved("TILE", x, [self._integers("multiples", multiples)], lambda real: np.tile(real, multiples))
+    def tile(self, x: Value, multiples: Sequence[int], *, version: int = 1) -> Value:
+        """TILE; converters of today write version 3."""
+        found = self._moved("TILE", x, [self._integers("multiples", multiples)], lambda real: np.tile(real, multiples))
+        return self._as_version(version, found)
+
+    def fill(self, shape: Sequence[int], value: Value) -> Value:
+        """FILL of a constant shape with a value that has no dimensions."""
+        inputs = [self._integers("dims", shape), value.index]
+
+        def compute() -> Real:
+            return np.full(shape, self._real(value))
+
+        found = self._operator("FILL", inputs, tuple(shape), compute, value.quantisation, {}, None, value.dtype)
+        return self._as_version(_FILL_VERSION, found)
 
     def reverse(self, x: Value, axes: Sequence[int]) -> Value:
         """REVERSE_V2."""
@@ -112,6 +126,11 @@ class MoveRecorder(ShapeRecorder):
         self._thunks[x.index] = stored_anew
         self._reals.pop(x.index, None)
         return replace(x, quantisation=quantisation)
+
+    def _as_version(self, version: int, made: Value) -> Value:
+        """What the last operator made, which the file says to be of that version."""
+        self._operators[-1] = replace(self._operators[-1], version=version)
+        return made
 
     def _moved(
         self,

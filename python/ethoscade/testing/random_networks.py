@@ -17,6 +17,7 @@ from .builder import ModelBuilder
 from .calibration import coarse_scale
 from .drawing import Drawing
 from .drawing_matrices import batch_matmul, lstm, svdf
+from .drawing_words import arg_max, words
 from .recorder import Value
 from .streaming import stateful
 
@@ -33,6 +34,7 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.15, Drawing.function),
     (0.05, Drawing.wide),
     (0.03, Drawing.divided),
+    (0.04, Drawing.zero_output),
     (0.18, Drawing.binary),
     (0.06, Drawing.reshape),
     (0.05, Drawing.resize),
@@ -46,7 +48,10 @@ _BODY: tuple[tuple[float, _Step], ...] = (
     (0.06, junctions.clamped),
     (0.04, junctions.padded),
 )
-_FLOATS: tuple[tuple[float, _Step], ...] = ((0.08, junctions.island),)
+_JUDGED_BY_LITERT: tuple[tuple[float, _Step], ...] = (
+    (0.08, junctions.island),
+    (0.03, junctions.filled_operand),
+)
 _HEADS: tuple[tuple[float, _Step], ...] = (
     (0.12, Drawing.dense),
     (0.08, Drawing.mean),
@@ -70,8 +75,8 @@ def random_network(
 
     Images have up to `max_resolution` rows and columns. `dtype` None draws int8 (mostly), uint8 or int16, in which the
     network begins; `heads` False leaves out MEAN, FULLY_CONNECTED, SOFTMAX, BATCH_MATMUL, SVDF and
-    UNIDIRECTIONAL_SEQUENCE_LSTM. With `floats` there are islands of floats between 8-bit values, of which LiteRT alone
-    is the judge.
+    UNIDIRECTIONAL_SEQUENCE_LSTM. With `floats` there are islands of floats between 8-bit values and
+    FILL, of which LiteRT alone is the judge.
     """
     rng = np.random.Generator(np.random.PCG64(seed))
     if dtype is None:
@@ -91,7 +96,7 @@ def random_network(
     )
     draw = Drawing(builder, rng, max_channels, heads)
     values = [_first(draw, max_resolution)]
-    steps = (*_BODY, *(_HEADS if heads else ()), *(_FLOATS if floats else ()))
+    steps = (*_BODY, *(_HEADS if heads else ()), *(_JUDGED_BY_LITERT if floats else ()))
     odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
     # Every eighth network has state, at its beginning and perhaps further on, every sixteenth an LSTM and every
     # sixteenth an SVDF: drawn apart from all else.
@@ -150,9 +155,9 @@ def _expose(draw: Drawing, values: list[Value]) -> None:
     last = values[-1]
     others = [value for value in values[1:-1] if draw.chance(0.12)]
     if draw.chance(0.15) and len(last.shape) > 1:
-        others.append(draw.arg_max(last))
+        others.append(arg_max(draw, last))
     if draw.chance(0.1):
-        others.append(draw.words(last))
+        others.append(words(draw, last))
     if draw.chance(0.15):
         # The same bytes under another name: of any value, the network's input among them.
         x = values[draw.integer(0, len(values) - 1)]

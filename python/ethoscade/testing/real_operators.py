@@ -82,7 +82,7 @@ class Binary:
 
 
 UNARY: Mapping[str, Unary] = {
-    "ABS": Unary(np.abs, _SIGNED_OR_SIXTEEN),
+    "ABS": Unary(np.abs, _ALL),
     "ELU": Unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), _SIGNED),
     "EXP": Unary(lambda x: np.exp(np.clip(x, -8, 8)), _SIGNED_OR_SIXTEEN, takes=_small, calibrated=True),
     "HARD_SWISH": Unary(lambda x: np.clip(x, -8, 8) * np.clip(x + 3, 0, 6) / 6, takes=_small, calibrated=True),
@@ -121,7 +121,7 @@ BINARY: Mapping[str, Binary] = {
     "MINIMUM": Binary(np.minimum, QUANTISED, keeps=True),
     "MUL": Binary(np.multiply, QUANTISED, fuses=True),
     "PRELU": Binary(lambda x, slope: np.where(x >= 0, x, x * slope), QUANTISED, narrow=True),
-    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, _SIGNED_OR_SIXTEEN),
+    "SQUARED_DIFFERENCE": Binary(lambda a, b: (a - b) ** 2, QUANTISED),
     "SUB": Binary(np.subtract, QUANTISED, fuses=True),
 }
 """By kind; random networks draw all of them."""
