@@ -15,7 +15,7 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import tflite
-from ethoscade.errors import EthoscadeError
+from ethoscade.errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
 from model_mutations import outcome
 
 TAKES = "takes"
@@ -87,33 +87,39 @@ def _in_vela(data: bytes) -> str:
 
 
 NO_NETWORK: Mapping[str, str] = {
-    "lies outside the file": "LiteRT's Python API follows references unchecked",
-    "before anything makes it": "an operator reads memory that nobody has written",
-    "or already made": "two write one tensor",
-    "made by no operator": "an output is whatever the memory holds",
-    "has constant data": "what a caller gives is a constant",
-    "there is nothing to compile": "no operator, or no subgraph",
-    "the model has no": "neither inputs nor outputs",
-    "name a tensor twice": "one input has two values",
-    "moves elements of": "kernels copy the input's bytes, whatever the output holds",
-    "' reads variable '": "READ_VARIABLE copies bytes, whatever the tensors hold",
-    "which ethoscade cannot place in memory": "elements of a type that NumPy has not, BFLOAT16 or INT4",
-    "the model is not quantised": "nothing is for the NPU",
+    "references inside the file": "LiteRT's Python API follows references unchecked",
+    "operators in order": "an operator reads memory that nobody has written",
+    "one maker of a tensor": "two write one tensor",
+    "outputs that operators make": "an output is whatever the memory holds",
+    "inputs without data": "what a caller gives is a constant",
+    "at least one operator": "no operator, or no subgraph",
+    "inputs and outputs": "neither of them",
+    "each input once": "one input has two values",
+    "one type of what is moved": "kernels copy the input's bytes, whatever the output holds",
+    "one type of a variable": "READ_VARIABLE copies bytes, whatever the tensors hold",
+    "dimensions of at least 1": "ASSIGN_VARIABLE copies bytes, whatever the shape; kernels of LiteRT compute nothing",
+    "element type INT4": "NumPy has no such elements",
+    "element type BFLOAT16": "NumPy has no such elements",
+    "full-integer quantisation": "nothing is for the NPU",
 }
-"""What is refused on purpose though LiteRT and Vela look past it, by a part of the sentence, and why."""
+"""What is refused on purpose though LiteRT and Vela look past it, by the error's `constraint`, and why."""
 
 
 def refused_alone(data: bytes) -> str | None:
     """Our reason against a file that LiteRT and Vela both take, None where there is none or where it is on purpose."""
-    why, _, _ = outcome(data, _refusal)
-    if why == TAKES or any(part in why for part in NO_NETWORK):
+    words, _, _ = outcome(data, refusal)
+    constraint, _, why = words.partition("\n")
+    if words == TAKES or constraint in NO_NETWORK:
         return None
     return why if litert(data) == TAKES and vela(data) == TAKES else None
 
 
-def _refusal(data: bytes) -> str:
+def refusal(data: bytes) -> str:
+    """`TAKES`, or the rule that the error names, and its sentence on the lines behind."""
     try:
         ethoscade.compile(data)
+    except (ModelFormatError, UnsupportedOperatorError) as error:
+        return f"{error.constraint or ''}\n{error}"
     except EthoscadeError as error:
-        return str(error)
+        return f"\n{error}"
     return TAKES

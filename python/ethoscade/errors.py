@@ -43,16 +43,24 @@ def _restored(kind: type[EthoscadeError], arguments: tuple[Any, ...], attributes
 class ModelFormatError(EthoscadeError):
     """The model file is damaged, truncated or contradicts itself.
 
-    `operator` and `tensor` name the place where known, `value` is what was found there.
+    `operator` and `tensor` name the place where known, `value` is what was found there. `constraint` is the rule of
+    whole files that is broken, None where a place breaks its own.
     """
 
     def __init__(
-        self, message: str, *, operator: str | None = None, tensor: str | None = None, value: object = None
+        self,
+        message: str,
+        *,
+        operator: str | None = None,
+        tensor: str | None = None,
+        value: object = None,
+        constraint: str | None = None,
     ) -> None:
         super().__init__(message)
         self.operator = operator
         self.tensor = tensor
         self.value = value
+        self.constraint = constraint
 
 
 class UnsupportedOperatorError(EthoscadeError):

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 import takers
 from model_mutations import DIED, HANG, MEMORY, TRACEBACK, is_bad, many, mutate, outcome, places, summary, victims
-from tflite_files import conv_file
+from tflite_files import File, conv_file
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork") or not sys.platform.startswith("linux"), reason="children under limits need Linux"
@@ -50,6 +50,19 @@ def test_a_refusal_of_ours_alone_is_noticed(monkeypatch) -> None:
     assert takers.refused_alone(twice) is None and takers.refused_alone(conv_file().bytes()) is None
     monkeypatch.setattr(takers, "NO_NETWORK", {})
     assert "name a tensor twice" in (takers.refused_alone(twice) or "")
+
+
+def test_a_refusal_is_known_by_its_rule_and_not_by_its_words() -> None:
+    """A name that holds a sentence on which a file may be refused: no part of it decides."""
+    pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
+    file = conv_file().tensor(-1, name="moves elements of, or already made", shape=(1, 9, 8, 6))
+    constraint, _, sentence = takers.refusal(file.bytes()).partition("\n")
+    assert "or already made" in sentence and constraint not in takers.NO_NETWORK
+
+
+@pytest.mark.parametrize("file", [replace(conv_file(), inputs=()), replace(conv_file(), operators=())])
+def test_what_is_refused_on_purpose_names_a_rule(file: File) -> None:
+    assert takers.refusal(file.bytes()).partition("\n")[0] in takers.NO_NETWORK
 
 
 def test_every_kind_of_number_is_found_and_changed(files: list[bytes]) -> None:

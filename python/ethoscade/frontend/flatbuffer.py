@@ -71,6 +71,7 @@ class CheckedTable(Table):  # type: ignore[misc]
             f"{self.place}: {what} {value} lies outside the file ({len(self.Bytes)} bytes); "
             f"the file is damaged or truncated",
             value=value,
+            constraint="references inside the file",
         )
 
     def _unpack(self, packer: struct.Struct, offset: int) -> Any:

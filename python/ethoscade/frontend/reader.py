@@ -22,6 +22,7 @@ from .state import File, check_readers, handles, separate
 from .tensors import Bytes, read_buffers, read_tensors
 
 _SCHEMA_VERSION = 3
+_OPERATORS = "at least one operator"
 _STORED = (DType.INT8, DType.UINT8, DType.INT16)
 
 
@@ -68,7 +69,7 @@ def _read(data: bytes, name: str) -> Graph:
     kinds = read_kinds(children(model, "OperatorCodes", "operator code", MAX_ENTRIES, ledger))
     subgraphs = children(model, "Subgraphs", "subgraph", MAX_ENTRIES, ledger)
     if not subgraphs:
-        raise ModelFormatError("the model has no subgraph: there is nothing to compile", value=0)
+        raise ModelFormatError("the model has no subgraph: there is nothing to compile", value=0, constraint=_OPERATORS)
     subgraph = subgraphs[0]
     raw = children(subgraph, "Operators", "operator", MAX_ENTRIES, ledger)
     names = handles(raw, kinds, ledger)
@@ -82,7 +83,9 @@ def _read(data: bytes, name: str) -> Graph:
     _require_values(tensors, inputs)
     found = separate(File(subgraphs, kinds, buffers, ledger, faults), raw, tensors, operators, outputs, names)
     if not found.operators:
-        raise ModelFormatError("the model has no operators: there is nothing to compile", value=0)
+        raise ModelFormatError(
+            "the model has no operators: there is nothing to compile", value=0, constraint=_OPERATORS
+        )
     _require_quantised(found.tensors, found.operators)
     graph = Graph(
         name,
@@ -102,7 +105,7 @@ def _ends(subgraph: Any, field: str, tensors: Sequence[Tensor]) -> tuple[int, ..
     numbers = tuple(integers(subgraph, field))
     what = field.lower()
     if not numbers:
-        raise ModelFormatError(f"the model has no {what}", value=0)
+        raise ModelFormatError(f"the model has no {what}", value=0, constraint="inputs and outputs")
     for number in numbers:
         if not 0 <= number < len(tensors):
             raise ModelFormatError(
@@ -110,7 +113,9 @@ def _ends(subgraph: Any, field: str, tensors: Sequence[Tensor]) -> tuple[int, ..
             )
     # What a network makes, it may hand out twice; what it is given has one value.
     if field == "Inputs" and len(set(numbers)) != len(numbers):
-        raise ModelFormatError(f"the model's {what} name a tensor twice: {list(numbers)}", value=numbers)
+        raise ModelFormatError(
+            f"the model's {what} name a tensor twice: {list(numbers)}", value=numbers, constraint="each input once"
+        )
     return numbers
 
 
@@ -118,7 +123,10 @@ def _require_values(tensors: Sequence[Tensor], inputs: Sequence[int]) -> None:
     for number in inputs:
         if tensors[number].is_constant:
             raise ModelFormatError(
-                f"model input '{tensors[number].name}' has constant data", tensor=tensors[number].name, value=number
+                f"model input '{tensors[number].name}' has constant data",
+                tensor=tensors[number].name,
+                value=number,
+                constraint="inputs without data",
             )
 
 

@@ -45,13 +45,16 @@ class Site:
     tensors: tuple[Tensor, ...]
     open_options: Callable[[Any, int], Any | None]
 
-    def fail(self, what: str, *, tensor: Tensor | None = None, value: object = None) -> ModelFormatError:
+    def fail(
+        self, what: str, *, tensor: Tensor | None = None, value: object = None, constraint: str | None = None
+    ) -> ModelFormatError:
         """The error for a contradiction in this operator."""
         return ModelFormatError(
             f"operator '{self.name}' ({self.kind}) {what}",
             operator=self.name,
             tensor=tensor.name if tensor is not None else None,
             value=value,
+            constraint=constraint,
         )
 
     def count(self, fewest: int, most: int | None = None, *, outputs: int = 1) -> None:
@@ -164,6 +167,7 @@ class Site:
                 f"moves elements of '{ifm.name}', {ifm.dtype.value}, to '{ofm.name}', {ofm.dtype.value}",
                 tensor=ofm,
                 value=ofm.dtype.value,
+                constraint="one type of what is moved",
             )
 
     def check_bounds(self, activation: Activation) -> None:

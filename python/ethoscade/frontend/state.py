@@ -246,6 +246,7 @@ class _Walk:
                         f"which it is read or set, is {read.dtype.value}{read.shape}",
                         tensor=read.name,
                         value=read.shape,
+                        constraint="one type of a variable",
                     )
             found.append(Variable(name, before, after, initial))
         return found

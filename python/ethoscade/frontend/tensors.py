@@ -187,7 +187,10 @@ def _read_shape(raw: Any, name: str, dtype: DType) -> tuple[int, ...]:
     # A list of nothing is legal as a constant: the axes of no axis, the weights of a compiled network without any.
     if any(d <= 0 for d in shape) and shape != (0,):
         raise ModelFormatError(
-            f"tensor '{name}' has shape {shape}: every dimension must be at least 1", tensor=name, value=shape
+            f"tensor '{name}' has shape {shape}: every dimension must be at least 1",
+            tensor=name,
+            value=shape,
+            constraint="dimensions of at least 1",
         )
     if math.prod(shape) * dtype.size_bytes > _MAX_BYTES:
         raise ModelFormatError(

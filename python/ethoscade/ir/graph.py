@@ -175,6 +175,7 @@ class Graph:
                         operator=op.name,
                         tensor=self.tensors[t].name,
                         value=t,
+                        constraint="operators in order",
                     )
             for t in op.intermediates:
                 self._check_index(t, op.name)
@@ -188,6 +189,7 @@ class Graph:
                         operator=op.name,
                         tensor=self.tensors[t].name,
                         value=t,
+                        constraint="one maker of a tensor",
                     )
                 known.add(t)
         for t in self.outputs:
@@ -196,6 +198,7 @@ class Graph:
                     f"graph output '{self.tensors[t].name}' is made by no operator",
                     tensor=self.tensors[t].name,
                     value=t,
+                    constraint="outputs that operators make",
                 )
         return self
 
