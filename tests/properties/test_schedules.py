@@ -141,7 +141,12 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
         decisions.append(Bands(last, "width" if axis == "height" else "height", bands))
     backwards = draw(st.booleans())
     served = read_in_the_end(problem, first, last)
+    ends = [last, *(part for part in range(first, last) if not interior[part - first])]
+    made = set(ends).union(*(read_in_the_end(problem, first, end) for end in ends))
     for part in range(first, last + 1):
+        if part not in made:
+            # A Part that makes nothing, as what an SVDF keeps of rows that are never read, has no decision.
+            continue
         kernel = problem.specs[part].kernel
         assert kernel is not None
         sliced = False
