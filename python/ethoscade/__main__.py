@@ -102,12 +102,14 @@ def _status(arguments: Sequence[str] | None) -> int:
         return 1
     except EthoscadeError as error:
         return _refuse(error, args)
-    except _Terminated:
-        console.complain("terminated")
-        return TERMINATED
-    except KeyboardInterrupt:
-        console.complain("interrupted")
-        return INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        return _interrupted(interrupt)
+    except TypeError as error:
+        # An interrupt while the core reads the fields of an argument: it says that it could not read them.
+        cause = _first_cause(error)
+        if not isinstance(cause, KeyboardInterrupt):
+            raise
+        return _interrupted(cause)
     except MemoryError:
         console.complain("there is not enough memory for this")
         return 1
@@ -115,6 +117,20 @@ def _status(arguments: Sequence[str] | None) -> int:
         # What is nobody's file in particular: no folder for temporary files, no process to be had.
         console.complain(f"the system refused: {error}")
         return 1
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> int:
+    """Say how the command was stopped; returns the exit status."""
+    is_terminated = isinstance(interrupt, _Terminated)
+    console.complain("terminated" if is_terminated else "interrupted")
+    return TERMINATED if is_terminated else INTERRUPTED
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """The exception that the others of a chain were raised from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _refuse(error: EthoscadeError, args: argparse.Namespace) -> int:

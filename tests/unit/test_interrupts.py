@@ -231,6 +231,28 @@ def test_nothing_that_asks_changes_what_is_found() -> None:
     assert ticked.points == ethoscade.frontier(model).points
 
 
+# What the core reads of a tensor is a field that Ctrl-C interrupts.
+AT_FIELD = """
+import sys
+from ethoscade.__main__ import main
+from ethoscade.scheduling import problem
+class Stopped:
+    @property
+    def accelerator(self):
+        raise KeyboardInterrupt
+real = problem._core.CascaderGraph
+problem._core.CascaderGraph = lambda tensors, parts, _, *numbers: real(tensors, parts, Stopped(), *numbers)
+sys.exit(main(["compile", sys.argv[1]]))
+"""
+
+
+def test_ctrl_c_while_the_core_reads_a_field_is_no_error(model: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AT_FIELD, model], capture_output=True, text=True, timeout=HANGS, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "ethoscade: interrupted\n")
+
+
 # Imported by every interpreter that finds it: Ctrl-C as the module of this name is imported, once.
 AT_IMPORT = """
 import os, sys

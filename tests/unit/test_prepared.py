@@ -228,7 +228,7 @@ def test_what_fits_beside_the_searchs_own_count_compiles(monkeypatch: pytest.Mon
     assert compiled.sram_bytes == compiled.curve.floor_bytes <= budget
 
 
-LOSES = pytest.mark.xfail(strict=True, reason="2.1 % slower than the frontier, which answers so small a network otherwise")
+LOSES = pytest.mark.xfail(strict=True, reason="2.1 % slower than the frontier, which else answers so small a network")
 
 
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=LOSES), 3, 4, 5, 6, 7])

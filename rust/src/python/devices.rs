@@ -47,10 +47,21 @@ struct AcceleratorSpec {
 }
 
 /// What the planner plans for.
-#[derive(FromPyObject)]
 pub(super) enum DeviceSpec<'py> {
     EthosU(EthosUSpec),
     DescribedUnit(RatedSpec<'py>),
+}
+
+/// By its fields, not by trying one after the other: an interrupt in the first try would be lost.
+impl<'py> FromPyObject<'_, 'py> for DeviceSpec<'py> {
+    type Error = PyErr;
+
+    fn extract(device: Borrowed<'_, 'py, PyAny>) -> PyResult<DeviceSpec<'py>> {
+        if device.hasattr("engines")? {
+            return device.extract().map(DeviceSpec::DescribedUnit);
+        }
+        device.extract().map(DeviceSpec::EthosU)
+    }
 }
 
 #[derive(FromPyObject)]

@@ -126,6 +126,9 @@ def square_factor(twice_max: float, ofm: Tensor) -> float:
 
 def undefined_factor(graph: Graph, op: Operator) -> str | None:
     """Why kernels have no result for the scales of an ADD, SUB or SQUARED_DIFFERENCE, or None."""
+    if len(op.inputs) < 2 or None in op.inputs[:2]:
+        # A compiled file may lack an operand. Runtimes say so.
+        return None
     (a, b), ofm = _operands(graph, op), graph.made(op)
     if any(t.quantisation is None or t.quantisation.axis is not None for t in (a, b, ofm)):
         return None
