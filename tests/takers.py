@@ -96,6 +96,7 @@ NO_NETWORK: Mapping[str, str] = {
     "inputs and outputs": "neither of them",
     "each input once": "one input has two values",
     "one type of what is moved": "kernels copy the input's bytes, whatever the output holds",
+    "variables that are set before they are read": "READ_VARIABLE makes a tensor of nothing",
     "one type of a variable": "READ_VARIABLE copies bytes, whatever the tensors hold",
     "dimensions of at least 1": "ASSIGN_VARIABLE copies bytes, whatever the shape; kernels of LiteRT compute nothing",
     "element type INT4": "NumPy has no such elements",

@@ -10,6 +10,7 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
+import takers
 from codegen_support import cpu_artifact, models_folder
 from ethoscade.codegen import c_source, tflite
 from ethoscade.codegen.layout import carried_over
@@ -381,3 +382,9 @@ def test_a_variable_is_known_by_container_and_name() -> None:
 def test_variables_that_contradict_themselves(model: bytes, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         ethoscade.compile(model)
+
+
+def test_a_variable_that_is_read_before_it_is_set_is_refused_on_purpose() -> None:
+    """LiteRT makes a tensor of nothing, and Vela takes the file as well."""
+    refusal = takers.refusal(stateful_file([READ, ADD, ASSIGN], [HANDLE]))
+    assert refusal.partition("\n")[0] in takers.NO_NETWORK

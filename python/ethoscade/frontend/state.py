@@ -238,6 +238,7 @@ class _Walk:
                     f"before it does",
                     tensor=tensor.name,
                     value=name,
+                    constraint="variables that are set before they are read",
                 )
             for read in (tensor, self.tensors[after]):
                 if (read.shape, read.dtype.numpy) != (initial.shape, initial.dtype):
