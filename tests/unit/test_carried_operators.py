@@ -179,7 +179,7 @@ UNLOADED = {
 
 
 def beside(tensor: T) -> File:
-    """A convolution, and a tensor that nobody reads, makes or hands out."""
+    """A convolution, and a tensor to which no operator, input or output refers."""
     file = conv_file()
     return replace(file, tensors=(*file.tensors, tensor))
 
@@ -197,9 +197,19 @@ def test_a_tensor_that_nobody_reads_is_no_reason_against_a_file(what: str, tmp_p
     read_tflite(compiled.save(tmp_path / "made.tflite"))
 
 
+def test_many_tensors_that_nothing_reads_are_no_reason_either() -> None:
+    """The operators are gone through once, not for each of these tensors: a file may not be read over so often."""
+    count = 800
+    chain = [T(f"t{number}", (1, 4)) for number in range(count + 1)]
+    unread = [T(f"u{number}", (1, 4), scales=(float("nan"),)) for number in range(count)]
+    operators = [Op("RELU", (number,), (number + 1,)) for number in range(count)]
+    graph = read_tflite(File((*chain, *unread), tuple(operators), (0,), (count,)).bytes())
+    assert len(graph.operators) == count and len(graph.tensors) == 2 * count + 1
+
+
 @pytest.mark.parametrize("what", [*UNREAD, *UNLOADED])
 def test_a_tensor_that_is_read_is_one(what: str) -> None:
-    """Of an operator that nobody looks into, so that nothing but the tensor is wrong."""
+    """A custom operator reads it: its options are not checked, so that only the tensor is wrong."""
     file = File((T("x", (1, 4)), T("y", (1, 4)), {**UNREAD, **UNLOADED}[what]), (Op("f", (0, 2), (1,)),), (0,), (1,))
     with pytest.raises((ModelFormatError, UnsupportedOperatorError), match="'u'"):
         read_tflite(file.bytes())

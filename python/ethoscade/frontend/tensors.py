@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,8 @@ def read_tensors(
     layout in memory.
     """
     raw = children(subgraph, "Tensors", "tensor", MAX_ENTRIES, ledger)
+    # Looked for once, when it is first wanted.
+    referenced = cache(lambda: _references(subgraph, ledger))
     found = []
     for index, (tensor, name) in enumerate(zip(raw, tensor_names(raw), strict=True)):
         if index in handles and int(tensor.Type()) == _T.RESOURCE:
@@ -125,7 +128,7 @@ def read_tensors(
         except (ModelFormatError, UnsupportedOperatorError) as error:
             # A broken reference is damage to the file, and names no tensor.
             is_damage = isinstance(error, ModelFormatError) and error.tensor is None
-            if is_damage or index in _mentioned(subgraph, ledger):
+            if is_damage or index in referenced():
                 raise
             found.append(_nothing(name))
     return found
@@ -135,7 +138,7 @@ def _nothing(name: str) -> Tensor:
     return Tensor(name, (0,), DType.UINT8, data=np.empty(0, np.uint8))
 
 
-def _mentioned(subgraph: Any, ledger: Ledger) -> set[int]:
+def _references(subgraph: Any, ledger: Ledger) -> set[int]:
     """The tensors to which the subgraph and its operators refer."""
     operators = children(subgraph, "Operators", "operator", MAX_ENTRIES, ledger)
     lists = [(subgraph, "Inputs"), (subgraph, "Outputs")]
