@@ -10,7 +10,6 @@ import struct
 from collections.abc import Sequence
 from itertools import starmap
 
-from ..frontend import ETHOS_U
 from ..ir import Graph
 from ..util.records import dataclass
 
@@ -18,7 +17,6 @@ _ALIGNMENT = 16
 _PLAN = "OfflineMemoryAllocation"
 _PLAN_HEADER_WORDS = 3
 _UNPLANNED = -1
-_NPU_MEMORIES = 4
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def unplanned_state(graph: Graph) -> frozenset[int]:
     An NPU's memories count as variables for their readers, and are none in the file.
     """
     offsets = _offsets(graph)
-    memories = {t for op in graph.operators if op.kind == ETHOS_U for t in op.inputs[:_NPU_MEMORIES]}
+    memories = {t for op in graph.operators for t in op.memories}
     variables = {t for t, tensor in enumerate(graph.tensors) if tensor.is_variable and t not in memories}
     variables |= {v.before for v in graph.variables if v.in_place}
     return frozenset(t for t in variables if t >= len(offsets) or offsets[t] == _UNPLANNED)

@@ -15,6 +15,8 @@ from .tensor import Array, Tensor
 ETHOS_U = "ethos-u"
 """Kind of the custom operator that holds an NPU's commands."""
 
+_NPU_MEMORIES = 4
+
 _Class = TypeVar("_Class")
 
 
@@ -40,6 +42,11 @@ class Operator:
     source_index: int | None = None
     opaque: str | None = None
     intermediates: tuple[int, ...] = ()
+
+    @property
+    def memories(self) -> tuple[int | None, ...]:
+        """The first inputs of an NPU operator: payload, constants, arena, fast memory. Other operators have none."""
+        return self.inputs[:_NPU_MEMORIES] if self.kind == ETHOS_U else ()
 
     def attributes(self, wanted: type[_Class]) -> _Class:
         """`attrs` as the class that the operator's kind has. Raises `ModelFormatError` if they are of another."""

@@ -139,7 +139,7 @@ def _plan_fault(graph: Graph) -> str:
 def _without_place(graph: Graph, places: Mapping[int, int]) -> str | None:
     """An `ethos-u` operator that reads or writes values without a place, or None."""
     for operator in (op for op in graph.operators if op.kind == ETHOS_U):
-        for index in (*operator.inputs[4:], *operator.outputs):
+        for index in (*operator.inputs[len(operator.memories) :], *operator.outputs):
             if index is not None and index not in places and not graph.tensors[index].is_constant:
                 return operator.name
     return None

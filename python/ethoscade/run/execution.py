@@ -375,7 +375,7 @@ def _initial(graph: Graph) -> dict[int, Array]:
     found: dict[int, Array] = {}
     made: set[int] = set()
     for operator in graph.operators:
-        read = operator.inputs[4:] if operator.kind == ETHOS_U else operator.inputs
+        read = operator.inputs[len(operator.memories) :]
         state = (t for t in read if t is not None and graph.tensors[t].is_variable and t not in made)
         found.update({t: graph.tensors[t].reset_value() for t in state})
         made.update(operator.outputs)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from .. import _core
-from ..ir import ETHOS_U, Graph
+from ..ir import Graph
 from ..run.dataflow import Dataflow, Piece, extent, follow, without
 from ..run.timing import TimedCommand, TimingReport
 from ..target import Target
@@ -18,7 +18,6 @@ from ..util.records import dataclass
 
 _ARENA_REGION, _CACHE_REGION, _REGIONS = 1, 2, 8
 _ARENA, _CACHE = 0, 1
-_MEMORIES = 4
 """Inputs of an `ethos-u` operator ahead of the network's tensors: payload, constants, scratch and fast scratch."""
 
 
@@ -179,7 +178,7 @@ class _Recorder:
         self.regions: list[int | None] = [None] * _REGIONS
         self.regions[_ARENA_REGION], self.regions[_CACHE_REGION] = _ARENA, _CACHE if own_cache else _ARENA
         # Files have the NPU's memories as tensors that live on; what lies in them is told by others.
-        memories = {t for op in graph.operators if op.kind == ETHOS_U for t in op.inputs[:_MEMORIES]}
+        memories = {t for op in graph.operators for t in op.memories}
         self.kept = [t for t in graph.kept if t in offsets and t not in memories]
 
     def record(self) -> Record:
