@@ -88,7 +88,7 @@ def _in_vela(data: bytes) -> str:
 
 NO_NETWORK: Mapping[str, str] = {
     "references inside the file": "LiteRT's Python API follows references unchecked",
-    "operators in order": "an operator reads memory that nobody has written",
+    "operators in order": "an operator reads memory before it is written",
     "one maker of a tensor": "two write one tensor",
     "outputs that operators make": "an output is whatever the memory holds",
     "inputs without data": "what a caller gives is a constant",
@@ -98,7 +98,6 @@ NO_NETWORK: Mapping[str, str] = {
     "one type of what is moved": "kernels copy the input's bytes, whatever the output holds",
     "variables that are set before they are read": "READ_VARIABLE makes a tensor of nothing",
     "one type of a variable": "READ_VARIABLE copies bytes, whatever the tensors hold",
-    "dimensions of at least 1": "ASSIGN_VARIABLE copies bytes, whatever the shape; kernels of LiteRT compute nothing",
     "element type INT4": "NumPy has no such elements",
     "element type BFLOAT16": "NumPy has no such elements",
     "full-integer quantisation": "nothing is for the NPU",
