@@ -132,6 +132,7 @@ def prepare(
     def on_npu(graph: Graph, op: Operator) -> bool:
         return target.has_npu and op.source_index not in refused and support(graph, op) is None
 
+    # A rewrite may have changed what turns out to stay on the CPU: each round starts from the file, knowing more.
     while True:
         graph = simplify(source, on_npu, elements)
         graph, dead = remove_dead_channels(graph, on_npu) if dead_channels else (graph, ())
@@ -140,7 +141,6 @@ def prepare(
             kept = dict.fromkeys(range(len(graph.operators)), _NO_NPU)
         divided = partition(graph, support, kept)
         if beside := beside_state(graph, divided):
-            # A rewrite may have changed what now stays on the CPU: start again from the file, knowing better.
             refused.update({graph.operators[i].source_index: reason for i, reason in beside.items()})
             continue
         scratch = _workspaces(graph, divided.cpu_operators, kernels)
@@ -159,7 +159,6 @@ def prepare(
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
             break
-        # As above.
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
     encoded = []

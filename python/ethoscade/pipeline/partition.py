@@ -107,7 +107,7 @@ def partition(graph: Graph, accelerator: Accelerator | Support, refused: Mapping
 def beside_state(graph: Graph, divided: Partition) -> dict[int, str]:
     """NPU operators that read a variable tensor which a CPU operator writes over, each with why it belongs to the CPU.
 
-    Runtimes keep such a tensor where no NPU program looks.
+    The runtime chooses the address of such a tensor, and NPU programs have fixed addresses.
     """
     producer, consumers = graph.producer(), graph.consumers()
     found: dict[int, str] = {}
@@ -141,7 +141,7 @@ def _alternating(graph: Graph, on_npu: Sequence[bool], found: Renamed, npu_first
     for readers in (readers for t, readers in graph.consumers().items() if graph.tensors[t].is_variable):
         for earlier, later in itertools.pairwise(readers):
             needs[later].add(earlier)
-    # What an operator on the CPU writes over is one tensor before and after: whoever reads the old value runs ahead.
+    # A CPU operator writes the new state over the old, in one tensor: readers of the old state run first.
     for variable in graph.variables:
         maker = producer.get(variable.after)
         if variable.in_place and maker is not None and not on_npu[maker]:

@@ -60,7 +60,7 @@ class Draft:
         return tensor in self._inputs or t.is_constant or t.is_variable
 
     def is_written_over(self, tensor: int) -> bool:
-        """Whether an operator changes the tensor where it lies: whoever reads it later reads another value."""
+        """Whether an operator writes new state over this tensor, so that later readers see another value."""
         return self.tensors[tensor].is_variable or tensor in self._written_over
 
     def change(self, index: int, operator: Operator) -> None:

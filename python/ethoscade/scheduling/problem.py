@@ -272,7 +272,7 @@ def _dense_ids(
             temporaries[view.tensor.id] = count
             count += 1
 
-    # A variable changes under its readers' hands: what is taken from it needs bytes of its own.
+    # State is overwritten while copies of it are still read: a copy needs bytes of its own.
     state = {t for t, tensor in enumerate(graph.tensors) if tensor.is_variable}
     state.update(t for number in order if number not in by_operator for t, _ in updated(graph.operators[number]))
     for tensor in graph.inputs:

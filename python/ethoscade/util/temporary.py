@@ -1,6 +1,6 @@
 """Temporary files and folders that no signal leaves behind.
 
-Owns the moment in which one exists and nobody is yet there to remove it.
+Owns their creation: Ctrl-C and SIGTERM wait until an object owns what was created, and removes it.
 """
 
 from __future__ import annotations
