@@ -223,6 +223,13 @@ def test_wrong_inputs(inputs: dict[str, np.ndarray], message: str) -> None:
         execution.run_artifact(cpu_artifact(b.build()), inputs)
 
 
+def test_vela_puts_an_npu_operators_memories_ahead_of_what_the_network_brings() -> None:
+    graph = read_tflite(vela_file(tiny_conv()), "net")
+    (operator,) = graph.operators
+    assert operator.inputs == (*operator.memories, *graph.inputs)
+    assert not {*operator.memories} & {*graph.inputs}
+
+
 def test_a_file_that_is_not_compiled() -> None:
     with pytest.raises(ModelFormatError, match="no 'ethos-u' operator"):
         execution.run_tflite(read_tflite(tiny_conv(), "net"), {})

@@ -231,7 +231,7 @@ def test_nothing_that_asks_changes_what_is_found() -> None:
     assert ticked.points == ethoscade.frontier(model).points
 
 
-# What the core reads of a tensor is a field that Ctrl-C interrupts.
+# Ctrl-C while the core reads a field of the device, or with argument 2 a field of that field: there it is a TypeError.
 AT_FIELD = """
 import sys
 from ethoscade.__main__ import main
@@ -239,6 +239,11 @@ from ethoscade.scheduling import problem
 class Stopped:
     @property
     def accelerator(self):
+        if sys.argv[2:]:
+            return self
+        raise KeyboardInterrupt
+    @property
+    def name(self):
         raise KeyboardInterrupt
 real = problem._core.CascaderGraph
 problem._core.CascaderGraph = lambda tensors, parts, _, *numbers: real(tensors, parts, Stopped(), *numbers)
@@ -246,10 +251,10 @@ sys.exit(main(["compile", sys.argv[1]]))
 """
 
 
-def test_ctrl_c_while_the_core_reads_a_field_is_no_error(model: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", AT_FIELD, model], capture_output=True, text=True, timeout=HANGS, check=False
-    )
+@pytest.mark.parametrize("deeper", [[], ["deeper"]], ids=["field", "field of a field"])
+def test_ctrl_c_while_the_core_reads_a_field_is_no_error(deeper: list[str], model: str) -> None:
+    command = [sys.executable, "-c", AT_FIELD, model, *deeper]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.returncode, done.stderr) == (130, "ethoscade: interrupted\n")
 
 
