@@ -14,6 +14,7 @@ import pytest
 from ethoscade.errors import ModelFormatError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
+from ethoscade.judge import litert, reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import ModelBuilder
 from tflite import TensorType
@@ -112,6 +113,26 @@ def test_litert_runs_it(what: str) -> None:
     pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
     takers = pytest.importorskip("takers", reason="children under limits need Linux")
     assert takers.litert(CARRIED[what][0].bytes()) == takers.TAKES
+
+
+@pytest.mark.parametrize("what", CARRIED)
+def test_it_has_a_verdict(what: str) -> None:
+    """Right as far as it is judged, or named as not judged."""
+    pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
+    check = ethoscade.compile(CARRIED[what][0].bytes()).verify()
+    assert check.ok and (check.elements or check.not_judged)
+
+
+@pytest.mark.parametrize(("given", "made"), [(UINT8, INT8), (INT8, UINT8)])
+def test_bytes_are_moved_as_litert_moves_them(given: int, made: int) -> None:
+    pytest.importorskip("ai_edge_litert", reason='LiteRT is not installed: pip install "ethoscade[verify]"')
+    graph = read_tflite(moved(given, made).bytes())
+    value = np.array([[0, 1, 128, 255]], np.uint8).view(graph.tensors[0].dtype.numpy)
+    with litert.Session(graph.source, graph.name) as session:
+        (expected,) = session.run([0], [0], [1], [{0: value}])
+    found = reference.run(graph, {"x": value}).outputs["y"]
+    assert found.dtype == expected[1].dtype == graph.tensors[1].dtype.numpy
+    np.testing.assert_array_equal(found, expected[1])
 
 
 @pytest.mark.parametrize(

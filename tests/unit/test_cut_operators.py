@@ -260,3 +260,23 @@ def test_an_operator_that_kernels_do_not_define_is_named_and_all_else_judged(kin
     inputs = {"x": verification.random_inputs(compiled.source, 0)["x"]}
     with pytest.raises(UnsupportedOperatorError, match=r"'between' \(.* of int8\): a factor of"):
         compiled.simulate(inputs)
+
+
+@pytest.mark.parametrize("kind", ["QUANTIZE", "RELU"])
+@pytest.mark.parametrize("scale", [0.0, -0.5])
+def test_an_output_without_a_scale_is_not_judged(kind: str, scale: float) -> None:
+    """Kernels divide by it; all before and behind it is judged."""
+    needs_litert()
+    names = ("x", "before", "between", "behind", "aside")
+    tensors = [T(name, SHAPE, scales=(scale if name == "between" else 1.0,)) for name in names]
+    operators = [
+        Op("ADD", [0, 0], [1], "AddOptions"),
+        Op(kind, [1], [2]),
+        Op("RESHAPE", [2], [3], "ReshapeOptions", {"NewShape": list(SHAPE)}),
+        Op("ADD", [1, 0], [4], "AddOptions"),
+    ]
+    check = ethoscade.compile(File(tensors, operators, [0], [3, 4]).bytes()).verify(seeds=2)
+    assert check.ok and check.elements > 0
+    assert any(
+        f"({kind} of int8): its output has scale {scale:g}, by which kernels divide" in o for o in check.not_judged
+    )

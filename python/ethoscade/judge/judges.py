@@ -9,6 +9,7 @@ where Micro has none, LiteRT alone is the rule, or nobody.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from ..ir import QUANTISED, DType, Graph, Operator, SoftmaxAttrs
@@ -61,13 +62,16 @@ the default resolver and 2 in the other.
 _FACTORED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MUL", "TRANSPOSE_CONV"})
 """Kinds whose results are multiplied by both operands' scales over the output's."""
 
+_RESCALED = frozenset({"QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"})
+"""Kinds whose results are multiplied by the input's scale over the output's."""
+
 NOBODY_JUDGES: Mapping[str, tuple[DType, ...]] = {"ABS": (DType.UINT8,), "SQUARED_DIFFERENCE": (DType.UINT8,)}
 """Types of kinds that the NPU or emitted C computes, and of which neither LiteRT nor Micro has a kernel."""
 
 _BELOW_ONE = frozenset({"ADD", "SUB", "SQUARED_DIFFERENCE"})
 """Kinds of which kernels, LiteRT's or Micro's, end the process where a factor of their results is 1 or more."""
 
-_UNDEFINED = _FACTORED | _BELOW_ONE
+_UNDEFINED = _FACTORED | _RESCALED | _BELOW_ONE
 
 _MOST_FACTOR = 2.0**31
 """Kernels shift 32-bit integers by 31 at most: what a larger factor gives differs by machine."""
@@ -125,13 +129,16 @@ def undefined(graph: Graph, op: Operator) -> str | None:
     """Why runtimes have a kernel for an operator but no defined result, so that nobody can judge it, or None."""
     if op.kind not in _UNDEFINED or any(t is None for t in (*op.inputs[:2], op.inputs[OPERATORS[op.kind].data_input])):
         return None
+    made = graph.made(op)
+    if made.quantisation is not None and (scale := min(made.quantisation.scales)) <= 0:
+        return f"its output has scale {scale:g}, by which kernels divide"
     if op.kind == "TRANSPOSE_CONV" and _has_narrow_bias(graph, op):
         return "kernels take its bias of int32 for one of int64, and read on behind it"
     if op.kind == "DEPTHWISE_CONV_2D" and _has_narrow_bias(graph, op):
         return "LiteRT refuses its bias of int32, and TensorFlow Lite Micro takes it for one of int64"
     if op.kind in _BELOW_ONE:
         return reference.undefined_factor(graph, op)
-    if op.kind in _FACTORED and (factor := _largest_factor(graph, op)) >= _MOST_FACTOR:
+    if op.kind in _FACTORED | _RESCALED and (factor := _largest_factor(graph, op)) >= _MOST_FACTOR:
         return f"its results are multiplied by {factor:g}; kernels are defined below 2^31"
     return None
 
@@ -140,10 +147,11 @@ def _largest_factor(graph: Graph, op: Operator) -> float:
     """The largest factor of an operator's results, by its scales; 0.0 where some tensor has none."""
     if graph.made(op).dtype not in QUANTISED:
         return 0.0
-    tensors = [*(graph.read(op, place) for place in (OPERATORS[op.kind].data_input, 1)), graph.made(op)]
+    places = (OPERATORS[op.kind].data_input, *(() if op.kind in _RESCALED else (1,)))
+    tensors = [*(graph.read(op, place) for place in places), graph.made(op)]
     scales = [None if tensor.quantisation is None else tensor.quantisation.scales for tensor in tensors]
-    a, b, out = (0.0 if one is None else max(one) for one in scales)
-    return a * b / out if out else 0.0
+    *factors, out = (0.0 if one is None else max(one) for one in scales)
+    return math.prod(factors) / out if out else 0.0
 
 
 def litert_misses(graph: Graph, op: Operator) -> str | None:

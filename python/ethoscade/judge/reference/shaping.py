@@ -47,8 +47,9 @@ def resize_nearest_neighbor(graph: Graph, op: Operator, inputs: Inputs) -> Array
 
 
 def reshape(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """RESHAPE, SQUEEZE, EXPAND_DIMS: the same elements; the caller gives them the output tensor's shape."""
-    return given(inputs)
+    """RESHAPE, SQUEEZE, EXPAND_DIMS: the same bytes; the caller gives them the output tensor's shape."""
+    made: Array = np.ascontiguousarray(given(inputs)).view(graph.made(op).dtype.numpy)
+    return made
 
 
 def shape_of(graph: Graph, op: Operator, inputs: Inputs) -> Array:
