@@ -45,24 +45,16 @@ FIGURES: dict[str, tuple[int, int]] = {
     "max_points": (12, 1),
     "max_fork": (32, 1),
     "refinement": (4, 1),
-    "most_points": (64, 12),
     "outlook": (1, 0),
     "hidden_fineness": (4, 1),
-    "limits.lean": (4, LARGE),
-    "limits.halvings": (3, 0),
+    "limit_halvings": (3, 0),
     "placing.moves": (80, 0),
     "placing.floor_moves": (2_000, 0),
     "placing.floor_tries": (8, 0),
     "placing.rounds": (2, 0),
-    "placing.round_fineness": (2, 1),
-    "placing.coarse_resolution": (8, 0),
-    "placing.margin": (16, LARGE),
-    "placing.ground_margin": (64, 1),
+    "placing.fill_margin": (64, 1),
     "placing.drift": (64, 1),
     "filling.rounds": (3, 0),
-    "filling.round_fineness": (2, 1),
-    "restaging.passes": (3, 0),
-    "restaging.max_steps": (100_000, 0),
     "lean.resolution": (2, 0),
     "lean.max_points": (4, 1),
 }
@@ -91,7 +83,7 @@ class Found:
 def search(network: Network, tuning: Sequence[tuple[Any, int]] = ()) -> Found:
     """The frontier with some figures set otherwise."""
     began = time.process_time()
-    found = _core.search_cascades(network.problem.core, tuning=tuning)
+    found = _core.Search(network.problem.core, tuning=tuning).frontier()
     seconds = time.process_time() - began
     return Found(tuple((proposal.sram_bytes, proposal.cycles) for proposal in found.proposals), seconds)
 

@@ -79,7 +79,7 @@ sys.path.insert(0, {folder!r})
 import chains, harness
 graph = {graph}
 if {search}:
-    chains._core.search_cascades(graph)
+    chains._core.Search(graph).frontier()
 """
 
 
@@ -140,7 +140,9 @@ def print_chains(lengths: list[int], counter: str | None, limit: int) -> None:
     print(f"{'operations':>10}{'CPU s':>9}{'ms each':>9} {'plans':>12}{'points':>8}{'instructions':>16}{'each':>14}")
     for length in lengths:
         graph = chain(length, target)
-        runs = [cpu_seconds(lambda graph=graph: _core.search_cascades(graph)) for _ in range(3 if length <= 50 else 1)]
+        runs = [
+            cpu_seconds(lambda graph=graph: _core.Search(graph).frontier()) for _ in range(3 if length <= 50 else 1)
+        ]
         found, seconds = runs[0][0], min(seconds for _, seconds in runs)
         line = f"{length:>10}{seconds:>9.3f}{1000 * seconds / length:>9.2f} "
         line += f"{found.plans_considered:>12,}{len(found.proposals):>8}"
@@ -155,7 +157,7 @@ def print_joins(counter: str | None) -> None:
     print(f"\n{'rows joined':>11}{'CPU s':>9}{'ms each':>9}{'plans':>12}{'points':>8}{'instructions':>16}{'each':>14}")
     for rows in JOINED_ROWS:
         graph = join(rows, target)
-        found, seconds = cpu_seconds(lambda graph=graph: _core.search_cascades(graph))
+        found, seconds = cpu_seconds(lambda graph=graph: _core.Search(graph).frontier())
         line = f"{rows:>11}{seconds:>9.3f}{1000 * seconds / rows:>9.2f}"
         line += f"{found.plans_considered:>12,}{len(found.proposals):>8}"
         if spent := counted(f"chains.join({rows}, harness.default_target())", counter, is_small=True):

@@ -6,8 +6,7 @@ Networks are the models (by default those that benches share, where they are), t
 random ones. Each is asked for every point of its frontier, for what lies halfway to the next one, and for one and a
 half times the last. Per network: questions, how many answers are slower than the frontier's fastest schedule within the
 budget by more than 1 %, the mean and the worst of what they lose (less than 0 is faster), and milliseconds of the
-median question, after the search is made. Small networks are answered by their whole frontier and lose nothing: `--tune
-within.whole_up_to=0` asks them as if they were large.
+median question, after the search is made.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def budgets_of(points: list[tuple[int, int]]) -> list[int]:
 
 def losses(core: _core.CascaderGraph, tuning: list[tuple[Any, int]]) -> tuple[list[float], float]:
     """Per cent that the answers lose, and milliseconds of the median question."""
-    asked = _core.BudgetSearch(core, tuning=tuning)
+    asked = _core.Search(core, tuning=tuning)
     points = [(point.sram_bytes, point.cycles) for point in asked.frontier().proposals]
     lost, spent = [], []
     asked.within(points[-1][0])
@@ -66,9 +65,8 @@ def losses(core: _core.CascaderGraph, tuning: list[tuple[Any, int]]) -> tuple[li
         best = min(cycles for size, cycles in points if size <= budget)
         found, seconds = cpu_seconds(lambda budget=budget: asked.within(budget))
         spent.append(1000 * seconds)
-        # None where the frontier itself is the answer.
-        within = [] if found is None else [point.cycles for point in found.proposals if point.sram_bytes <= budget]
-        lost.append(0.0 if found is None or best == 0 else 100 * (min(within) / best - 1))
+        within = [point.cycles for point in found.proposals if point.sram_bytes <= budget]
+        lost.append(0.0 if best == 0 else 100 * (min(within) / best - 1))
     return lost, statistics.median(spent)
 
 

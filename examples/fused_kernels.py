@@ -52,7 +52,7 @@ def describe(outline: Outline, proposal: Proposal) -> None:
 def main() -> int:
     """Plan with and without fusing, print both; returns 0 if fusing pays."""
     outline = prepare(read_tflite(bottlenecks()), matrix_npu())
-    alone = _core.search_cascades(outline.problem.core, max_group=1).proposals[-1]
+    alone = _core.Search(outline.problem.core, max_group=1).frontier().proposals[-1]
     curve = explore(outline.problem, 0)
     print(f"{outline.device.name}: {outline.device.arena.size_bytes:,} bytes of shared memory, DRAM behind them\n")
     print("every operator a kernel of its own, the fastest way:")

@@ -70,7 +70,7 @@ def _live(buffer: ProgramBuffer) -> Iterator[tuple[int, int, int, int]]:
 
 def fastest_one_by_one(outline: Outline) -> int:
     """Cycles of the fastest way without cascades."""
-    return _core.search_cascades(outline.problem.core, max_group=1).proposals[-1].cycles
+    return _core.Search(outline.problem.core, max_group=1).frontier().proposals[-1].cycles
 
 
 def resource_bound(outline: Outline) -> Fraction:

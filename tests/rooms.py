@@ -181,7 +181,7 @@ RUST_BELOW: dict[str, set[str]] = {
     "cost": {"util", "stripe", "model", "npu"},
     "schedule": {"util", "stripe", "model", "cost"},
     "plans": {"util", "stripe", "propagator", "model", "cost", "schedule"},
-    "proposals": {"util", "stripe", "model", "cost", "schedule", "plans", "usmp"},
+    "search": {"util", "stripe", "model", "cost", "schedule", "plans", "usmp"},
 }  # fmt: skip
 RUST_BELOW["python"] = set(RUST_BELOW)  # pyo3's glue is for all rooms, and nobody may use it
 

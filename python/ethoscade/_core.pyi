@@ -97,6 +97,7 @@ class Frontier:
         stop_reason: str,
         epsilon: tuple[int, int],
         placements: int,
+        floor_is_bound: bool,
     ) -> Frontier: ...
     @property
     def proposals(self) -> list[Proposal]: ...
@@ -115,6 +116,9 @@ class Frontier:
     @property
     def placements(self) -> int:
         """Programs that the memory planner placed for the search."""
+    @property
+    def floor_is_bound(self) -> bool:
+        """Whether leaner Proposals may exist that were not searched for."""
 
 @final
 class Slab:
@@ -364,47 +368,38 @@ class Arrangement:
     def pool_bytes(self) -> tuple[int, ...]: ...
 
 TunedName = Literal[
-    "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "most_points",
-    "outlook", "hidden_fineness", "limits.lean", "limits.halvings", "placing.moves", "placing.floor_moves",
-    "placing.floor_tries", "placing.rounds", "placing.round_fineness", "placing.coarse_resolution", "placing.margin",
-    "placing.ground_margin", "placing.drift", "filling.rounds", "filling.round_fineness", "restaging.passes",
-    "restaging.max_steps", "lean.resolution", "lean.max_points", "within.ample", "within.whole_up_to", "within.visits",
-    "within.tries", "within.idle_tries", "within.idle_visits", "within.lower", "within.margin", "within.wide_buffers",
-    "within.wide_margin", "within.refills", "within.rooms", "within.believed", "within.drifts",
+    "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "outlook", "hidden_fineness",
+    "limit_halvings", "placing.moves", "placing.floor_moves", "placing.floor_tries", "placing.rounds",
+    "placing.fill_margin", "placing.drift", "filling.rounds", "lean.resolution", "lean.max_points", "visits",
 ]  # fmt: skip
 """Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""
 
-def search_cascades(
-    graph: CascaderGraph,
-    *,
-    max_group: int | None = None,
-    resolution: int | None = None,
-    tuning: Sequence[tuple[TunedName, int]] = ...,
-    tick: Callable[..., object] | None = None,
-) -> Frontier: ...
-
 @final
-class BudgetSearch:
-    """What budgets are asked of. Searches are made when they are first wanted, and kept."""
+class Search:
+    """The search of one graph. What several goals need is made once and kept; no answer depends on earlier ones."""
 
     def __new__(
         cls,
         graph: CascaderGraph,
         *,
+        max_group: int | None = None,
         resolution: int | None = None,
         tuning: Sequence[tuple[TunedName, int]] = ...,
-    ) -> BudgetSearch: ...
-    def fits(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> bool | None:
-        """Whether so many bytes are enough; None where only the whole frontier can tell."""
+    ) -> Search: ...
+    def fits(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> bool:
+        """Whether the floor takes no more than so many bytes."""
 
-    def within(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier | None:
-        """The fastest Proposal within so many bytes, and the leanest; None if only the whole frontier can tell."""
+    def within(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier:
+        """The floor, and the fastest Proposal found within so many bytes; the floor alone where it takes more."""
 
-    def leanest(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier | None:
-        """The leanest Proposal told beside the answer to so many bytes; None if only the frontier can tell."""
+    def fastest(self, tick: Callable[..., object] | None = None) -> Frontier:
+        """The fastest Proposal, and an upper bound of the floor."""
+
+    def floor(self, tick: Callable[..., object] | None = None) -> Frontier:
+        """The Proposal of fewest bytes."""
 
     def frontier(self, tick: Callable[..., object] | None = None) -> Frontier:
-        """Every Pareto-efficient Proposal: what `search_cascades` finds."""
+        """Every Pareto-efficient Proposal, ascending in SRAM."""
 
 def arrange_plans(
     graph: CascaderGraph,

@@ -2,7 +2,7 @@
 //!
 //! Rooms from the ground up; each may use those before it: `util`, `stripe`, `propagator`; `npu` (the simulator), `usmp`
 //! (the memory planner) and `weights` (their compression), which know nothing of the planner; `model`; `checker` (reads the
-//! model, never the search); `cost`; `schedule`; `plans`; `proposals`. Only `python` knows pyo3.
+//! model, never the search); `cost`; `schedule`; `plans`; `search`. Only `python` knows pyo3.
 
 pub mod checker;
 pub mod cost;
@@ -10,8 +10,8 @@ pub mod model;
 pub mod npu;
 pub mod plans;
 pub mod propagator;
-pub mod proposals;
 pub mod schedule;
+pub mod search;
 pub mod stripe;
 #[cfg(test)]
 mod testing;

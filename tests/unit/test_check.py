@@ -45,7 +45,7 @@ def test_rows_are_those_of_the_compilation_and_add_up() -> None:
 
 
 def test_nothing_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("search", "budget_search"):
+    for name in ("search", "make_search"):
         monkeypatch.setattr(scheduling, name, lambda *_: pytest.fail("it searched"))
     found = ethoscade.check(RESIDUAL)
     assert found.sram_bytes == found.peak.live_bytes > 0

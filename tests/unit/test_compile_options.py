@@ -191,7 +191,7 @@ def test_a_curve_tells_its_epsilon() -> None:
         assert curve.stop_reason == "width" or curve.epsilon == epsilon
     exact = ethoscade.frontier(tiny_conv(), epsilon=0)
     assert (exact.epsilon, exact.stop_reason) == (0, "complete")
-    compiled = ethoscade.compile(MODEL, epsilon=1)
+    compiled = ethoscade.compile(MODEL, epsilon=1, optimise="balanced")
     assert compiled.frontier == ethoscade.frontier(MODEL, epsilon=1).points and compiled.curve.epsilon >= 1
 
 

@@ -151,7 +151,7 @@ RAISED: dict[str, tuple[Callable[[], object], dict[str, object]]] = {
     ),
     "bytes beyond addresses": (beyond_addresses, {"fault": "arena", "buffer": 0, "value": 9 << 58}),
     "a resolution that is too fine": (
-        lambda: _core.search_cascades(network().problem.core, resolution=1 << 21),
+        lambda: _core.Search(network().problem.core, resolution=1 << 21),
         {"fault": "range", "value": 1 << 21, "limit": _core.FINEST_RESOLUTION},
     ),
     "a kind of buffer that is none": (

@@ -89,12 +89,12 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("ethoscade.pipeline.prepared.read_tflite", "compile"),
         ("ethoscade._core.plan_weights", "compile"),
         ("ethoscade.codegen.vela.encode_weights", "compile --weight-encoder vela"),
-        ("ethoscade._core.BudgetSearch", "compile"),
-        ("ethoscade._core.BudgetSearch", "compile --sram 100KiB"),
+        ("ethoscade._core.Search", "compile"),
+        ("ethoscade._core.Search", "compile --sram 100KiB"),
         ("ethoscade.scheduling.schedule.arrange", "compile"),
         ("ethoscade.codegen.command_stream.generate", "compile"),
         ("ethoscade.cli.compile.write_together", "compile"),
-        ("ethoscade._core.search_cascades", "frontier"),
+        ("ethoscade._core.Search", "frontier"),
         ("ethoscade.judge.litert.Session.run", "verify"),
         ("ethoscade.run.judgement.run_artifact_steps", "verify"),
         ("ethoscade.run.host_c.build", "verify --target c"),
@@ -179,7 +179,7 @@ def stopping_at(stage: str, turn: int, seen: list[str]) -> Callable[[str], None]
 def test_progress_ends_every_stage(stage: str, turn: int) -> None:
     seen: list[str] = []
     with pytest.raises(Stop, match=stage):
-        ethoscade.compile(mobilenet_v1(0.5, 64), progress=stopping_at(stage, turn, seen))
+        ethoscade.compile(mobilenet_v1(0.5, 64), optimise="balanced", progress=stopping_at(stage, turn, seen))
     assert seen[-1] == stage and seen.count(stage) == turn
 
 

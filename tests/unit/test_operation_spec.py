@@ -113,7 +113,7 @@ def test_a_doubled_chain_that_looks_results_up_is_planned_and_proved() -> None:
     looked_up = replace(POINT, function="table", table=0, table_bytes=256)
     tensors, parts = chain(POINT, replace(POINT, upscale="nearest"), looked_up, doubled=1)
     graph = _core.CascaderGraph(tensors, parts, TARGET)
-    for proposal in _core.search_cascades(graph).proposals:
+    for proposal in _core.Search(graph).frontier().proposals:
         _core.check_plans(graph, proposal.plans, proposal.prefetch_bytes, proposal.fill_bytes, proposal.moves)
 
 

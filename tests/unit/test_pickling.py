@@ -190,7 +190,7 @@ def test_what_a_result_holds_pickles_by_itself() -> None:
     extension = {c for c in vars(_core).values() if isinstance(c, type) and not issubclass(c, BaseException)}
     # A machine is memories and what was done to them, not a result; a report of its run has no other way here, copies
     # of tensors are for schedules written by hand, and a search that budgets are asked of is made again.
-    others = {_core.Machine, _core.RunReport, _core.CopyTensor, _core.BudgetSearch}
+    others = {_core.Machine, _core.RunReport, _core.CopyTensor, _core.Search}
     assert public | extension - others <= seen.keys()
 
 

@@ -32,6 +32,6 @@ def test_the_stub_names_every_tuned_figure() -> None:
     stub = Path(ethoscade.__file__).with_name("_core.pyi").read_text(encoding="utf-8")
     literal = re.search(r"TunedName = Literal\[(.*?)\]", stub, re.DOTALL)
     with pytest.raises(SchedulingError) as refused:
-        _core.BudgetSearch(network_of(tiny_conv()).problem.core, tuning=[("none", 1)])  # type: ignore[list-item]
+        _core.Search(network_of(tiny_conv()).problem.core, tuning=[("none", 1)])  # type: ignore[list-item]
     assert literal is not None
     assert re.findall(r'"(.+?)"', literal[1]) == str(refused.value).partition("one of ")[2].split(", ")

@@ -1,6 +1,7 @@
 """`--report` and `--plot` of `ethoscade compile`: a page and a picture of what was compiled.
 
-Owns these options and what they write. The page's frontier is the whole one, which a budget alone does not search.
+Owns these options and what they write. The page's frontier is the whole one, which a compilation searches only for a
+knee.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def write(args: argparse.Namespace, compiled: Compiled) -> dict[str, str]:
 
 
 def _whole(args: argparse.Namespace, compiled: Compiled) -> Curve:
-    """Every choice that there is: of a compilation within a budget two are known."""
+    """Every choice that there is: a compilation may know those alone that its answer needed."""
     if compiled.curve.stop_reason != "budget":
         return compiled.curve
     return frontier(compiled.source.source, **of_network(args), epsilon=args.epsilon)

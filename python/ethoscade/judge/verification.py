@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import VerificationError
 from ..ir import Array, Graph
-from ..util.progress import Tick, nobody_asks
+from ..util.progress import ProgressCallback, no_progress
 from ..util.records import dataclass
 from . import litert
 from .evaluation import JUDGE_CUT as JUDGE_CUT
@@ -106,7 +106,7 @@ def verify(
     seeds: int = 3,
     cutting: Cutting | None = None,
     runs: int | None = None,
-    tick: Tick = nobody_asks,
+    tick: ProgressCallback = no_progress,
 ) -> Verification:
     """Run `execute` on the inputs of seeds 0 .. seeds-1 and compare every output element with the reference.
 

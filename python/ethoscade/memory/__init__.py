@@ -16,7 +16,7 @@ from ..errors import BudgetError, ConfigError
 from ..scheduling.program import Program
 from ..util.arguments import checked, held
 from ..util.frozen import FrozenMap
-from ..util.progress import Progress, Stopwatch, Tick
+from ..util.progress import Progress, ProgressCallback, Stopwatch
 from ..util.records import dataclass
 from .csv import read_csv, write_csv
 from .model import Buffer, Gap, Pool, Share
@@ -386,7 +386,7 @@ class _Problem:
         return re.sub(r"\b(?P<kind>buffer|buffers|pool) [0-9]+( and [0-9]+)?", name, sentence)
 
 
-def _both(watch: Stopwatch, tick: Callable[[], object] | None) -> Tick:
+def _both(watch: Stopwatch, tick: Callable[[], object] | None) -> ProgressCallback:
     """What tells the one how much is done, and the other that it goes on."""
 
     def told(part: float | None = None) -> None:

@@ -120,7 +120,7 @@ class NetworkFacts:
     """All that is told of a compiled network. Sizes are bytes; `target` is told in a few words.
 
     `points` are the frontier's, ascending in SRAM, and `knee` is the place of one among them; None says that they are
-    not all that there are, but what was found within the budget. `memories` are rows of (name, bytes read, bytes
+    not all that there are, but those that one answer needed. `memories` are rows of (name, bytes read, bytes
     written, cycles at full bandwidth); `interface` is rows of (name, "input" or "output", type, shape, bytes).
     `counted` says whether there is an NPU whose cycles are known. `core` is what operators on the CPU are estimated on,
     in a few words, None if on nothing.

@@ -210,7 +210,7 @@ def _frontier(facts: NetworkFacts) -> Iterator[Part]:
     chosen = _chosen(facts)
     if facts.knee is None:
         yield Words(
-            ("With a budget only what may be its answer was searched: the leanest choice found, and the fastest.",)
+            ("Only one answer was searched for. These are the choices that it needed, not the whole frontier.",)
         )
     if not facts.counted:
         yield Words(("Without an NPU no cycles are counted, and there is one choice.",))

@@ -31,15 +31,16 @@ def network(facts: NetworkFacts) -> str:
     return fragment(facts.name, rows, [_map(facts.arena)] if 0 < windows <= _MOST_WINDOWS else [])
 
 
-def curve(points: Sequence[Point], knee: Point, clock_hz: float | None) -> str:
-    """A frontier of (SRAM bytes, cycles): its ends and its knee, and its staircase from (0, 0) on."""
+def curve(points: Sequence[Point], knee: Point | None, clock_hz: float | None) -> str:
+    """A frontier of (SRAM bytes, cycles): its ends, its knee if it is whole, and its staircase from (0, 0) on."""
 
     def told(point: Point) -> str:
         time = "" if clock_hz is None else f", {1000 * point[1] / clock_hz:,.3f} ms"
         return f"{size(point[0])}, {point[1]:,} cycles{time}"
 
-    rows = [("leanest", told(points[0])), ("knee", told(knee)), ("fastest", told(points[-1]))]
-    drawings = [_staircase(points, knee)] if points[-1][0] and points[0][1] else []
+    marked = [] if knee is None else [("knee", told(knee))]
+    rows = [("leanest", told(points[0])), *marked, ("fastest", told(points[-1]))]
+    drawings = [_staircase(points, knee)] if knee is not None and points[-1][0] and points[0][1] else []
     return fragment(f"{len(points)} choices of SRAM and cycles", rows, drawings)
 
 

@@ -22,7 +22,7 @@ from ..lowering.aliases import root
 from ..scheduling.program import Arrangement, CallOperator, LiveWindow, Program, ProgramBuffer, in_fast
 from ..util.arguments import shown
 from ..util.frozen import FrozenMap
-from ..util.progress import Tick
+from ..util.progress import ProgressCallback
 from ..util.records import dataclass
 from .placing import PlannerBuffer, placed, planner_buffers, settled
 
@@ -92,7 +92,7 @@ def _of_input(graph: Graph, tensor: int) -> Border | str:
         return f"{len(readers)} QUANTIZE operators read it" if readers else "nobody reads it"
     ((index, quantise),) = readers
     inside = quantise.outputs[0]
-    return _stranger(graph, inside) or Border(index, tensor, inside, True)
+    return _not_a_border_reason(graph, inside) or Border(index, tensor, inside, True)
 
 
 def _of_output(graph: Graph, tensor: int) -> Border | str:
@@ -106,10 +106,10 @@ def _of_output(graph: Graph, tensor: int) -> Border | str:
     if reader is not None:
         return f"operator '{reader.name}' ({reader.kind}) reads it as well"
     inside = op.input(0)
-    return _stranger(graph, inside) or Border(maker, tensor, inside, False)
+    return _not_a_border_reason(graph, inside) or Border(maker, tensor, inside, False)
 
 
-def _stranger(graph: Graph, inside: int) -> str | None:
+def _not_a_border_reason(graph: Graph, inside: int) -> str | None:
     """Why a tensor cannot stand at the border, or None."""
     tensor, name = graph.tensors[inside], f"'{graph.tensors[inside].name}'"
     if tensor.quantisation is None or tensor.dtype.is_float:
@@ -160,7 +160,9 @@ def overlaid(graph: Graph) -> tuple[Border, ...]:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def surround(graph: Graph, borders: Sequence[Border], inner: Arrangement, tick: Tick | None = None) -> Arrangement:
+def surround(
+    graph: Graph, borders: Sequence[Border], inner: Arrangement, tick: ProgressCallback | None = None
+) -> Arrangement:
     """The program with the borders' calls before and after it, placed so that these write over their inputs.
 
     `inner` is the arrangement of the graph between `borders`. It stays as it lies where that takes no more bytes, else

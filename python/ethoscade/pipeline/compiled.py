@@ -55,8 +55,8 @@ class Compiled:
     That, the budget and the frontier count arena and constants in whole lines of `line_bytes`, each.
 
     `dead_channels` tells of each operator with weights what became of its output channels that are constant, or unread.
-    `arrangement` is the program and where its buffers lie. `floor` is the step of the leanest
-    schedule found at which most bytes are alive: what runs there sets the floor.
+    `arrangement` is the program and where its buffers lie. `floor` is the step of the leanest schedule found at which
+    most bytes are alive: what runs there sets the floor, or its upper bound where `curve.floor_is_bound`.
     """
 
     artifact: Artifact = field(repr=False)
@@ -86,7 +86,7 @@ class Compiled:
         from ..page import notebook
         from .facts import facts_of
 
-        return notebook.network(facts_of(self, self.curve.points, self.curve.knee, self.cpu_time()))
+        return notebook.network(facts_of(self, self.curve.points, None, self.cpu_time()))
 
     @property
     def name(self) -> str:
@@ -173,7 +173,10 @@ class Compiled:
 
     @property
     def frontier(self) -> tuple[tuple[int, int], ...]:
-        """(SRAM bytes, cycles) of every Pareto-efficient choice found."""
+        """(SRAM bytes, cycles) of the Pareto-efficient choices found, ascending in SRAM.
+
+        With `optimise="balanced"` it is the whole frontier, else the points that the answer needed (`Curve`).
+        """
         return self.curve.points
 
     @property
@@ -261,8 +264,8 @@ class Compiled:
         """One HTML page about the network, written to `path` where that is given; returns its text (docs/report.md).
 
         Nothing is fetched when it is opened. `frontier` is the curve that it shows, by default the compilation's own,
-        which within a budget has two points: `ethoscade.frontier` makes a whole one. Operators on the CPU are estimated
-        on the core `cpu`, as by `cpu_time`. Raises `CodegenError`, or `ConfigError` for a core that nobody knows.
+        which has the points that its answer needed: `ethoscade.frontier` makes a whole one. Operators on the CPU are
+        estimated on the core `cpu`, as by `cpu_time`. Raises `CodegenError`, or `ConfigError` for an unknown core.
         """
         from ..page import document, network_page
         from ..util import files

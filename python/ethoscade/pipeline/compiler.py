@@ -44,9 +44,9 @@ from ..scheduling.specs import Encoding, EncodingSpec, SlicedSpec, StreamSpec
 from ..target import Memory, Target
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress as Progress
+from ..util.progress import ProgressCallback as ProgressCallback
 from ..util.progress import Stopwatch as Stopwatch
-from ..util.progress import Tick as Tick
-from ..util.progress import nobody_asks
+from ..util.progress import no_progress
 from .borders import least_bytes, overlaid, surround
 from .compiled import Compiled, Curve, knee_of
 from .emission import emit as emit
@@ -101,7 +101,9 @@ def carry_out(
     )
 
 
-def arrange(network: Planned, what: Schedule | scheduling.Proposal, tick: Tick | None = None) -> Arrangement:
+def arrange(
+    network: Planned, what: Schedule | scheduling.Proposal, tick: ProgressCallback | None = None
+) -> Arrangement:
     """The program of a schedule or a Proposal of the network's problem, between its borders, and where it lies.
 
     Its variables are written over where they lie, as far as can be.
@@ -113,7 +115,7 @@ def arrange(network: Planned, what: Schedule | scheduling.Proposal, tick: Tick |
 def prepare(
     source: Graph,
     target: Target,
-    tick: Tick = nobody_asks,
+    tick: ProgressCallback = no_progress,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     kernels: KernelTable = OURS,
@@ -225,7 +227,7 @@ def check_not_compiled(source: Graph) -> None:
         )
 
 
-def _chosen(encoder: Encoder, operation: NpuOperation, target: Target, tick: Tick) -> Encoding:
+def _chosen(encoder: Encoder, operation: NpuOperation, target: Target, tick: ProgressCallback) -> Encoding:
     """How to encode an operation's constants, by what they come to."""
 
     def bytes_of(block_depth: int, part_kernel: bool) -> int:
@@ -263,14 +265,14 @@ def _sized(encoding: Encoding, encoded: EncodedOperation, stream: StreamSpec) ->
     )
 
 
-def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
+def search(network: Network, epsilon: float | Fraction = EPSILON, tick: ProgressCallback | None = None) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
     extra = constants_in_sram(network)
     found = replace(explore(network.problem, extra, epsilon, tick), core_clock_hz=network.target.core_clock_hz)
-    return placed_anew(network, within_arena(network, found, tick), extra, tick)
+    return replace_with_borders(network, within_arena(network, found, tick), extra, tick)
 
 
-def within_arena(network: Network, curve: Curve, tick: Tick | None) -> Curve:
+def within_arena(network: Network, curve: Curve, tick: ProgressCallback | None) -> Curve:
     """Those choices whose arena fits a memory beside the fast one, if that has a size. Raises `BudgetError`."""
     memory = network.target.arena
     if not network.target.has_cache or memory.size_bytes is None:
@@ -311,11 +313,11 @@ def within_memory(
     )
 
 
-def placed_anew(
+def replace_with_borders(
     network: Network,
     curve: Curve,
     extra: int,
-    tick: Tick | None,
+    tick: ProgressCallback | None,
     known: dict[scheduling.Proposal | None, int] | None = None,
 ) -> Curve:
     """The curve with the bytes that its Proposals take as `arrange` places them; what others now beat is left out.
@@ -348,7 +350,9 @@ def placed_anew(
     return replace(curve, points=tuple(reversed(points)), proposals=tuple(reversed(proposals)), uncascaded_bytes=alone)
 
 
-def explore(problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
+def explore(
+    problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, tick: ProgressCallback | None = None
+) -> Curve:
     """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes.
 
     `tick` is called now and then meanwhile; what it raises ends the search.
@@ -371,6 +375,7 @@ def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_
         Fraction(*found.epsilon),
         tuple(found.proposals),
         core_clock_hz,
+        found.floor_is_bound,
     )
 
 

@@ -1,4 +1,4 @@
-"""A frontier as the search found it: its points, its knee, and what the search looked at.
+"""Points that a search found, of a frontier or of one answer: its knee, and what the search looked at.
 
 Owns the type. Searches nothing.
 """
@@ -24,13 +24,14 @@ def knee_of(points: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Every Pareto-efficient choice found: (SRAM bytes, cycles), ascending in SRAM, and what the search looked at.
+    """The Pareto-efficient choices found, (SRAM bytes, cycles) ascending in SRAM, and what the search looked at.
 
     `stop_reason` is "complete" where every front was kept as finely as was asked for, "width" where some were kept more
     coarsely to bound the work, "work" where more programs were worth placing than the search places, and "budget" where
-    only the fastest within a budget was sought: the leanest of these may be above the floor. `epsilon` is
-    the coarsest that any front was thinned to: one thinning leaves a choice out only where a leaner one that stays is
-    at most this much slower, and losses of several add up. `core_clock_hz` is the target's; None on a described device.
+    the search answered one question: the points are those it needed. `floor_is_bound` says that the search looked for
+    nothing leaner: `floor_bytes` is then an upper bound. `epsilon` is the coarsest that any front was thinned to: one
+    thinning leaves a choice out only where a leaner one that stays is at most this much slower, and losses of several
+    add up. `core_clock_hz` is the target's; None on a described device.
     """
 
     points: tuple[tuple[int, int], ...]
@@ -43,6 +44,7 @@ class Curve:
     epsilon: Fraction
     proposals: tuple[Proposal, ...] = field(repr=False)
     core_clock_hz: float | None = None
+    floor_is_bound: bool = False
 
     def __repr__(self) -> str:
         (least, slowest), (most, fastest) = self.points[0], self.points[-1]
@@ -53,11 +55,12 @@ class Curve:
     def _repr_html_(self) -> str:
         from ..page import notebook
 
-        return notebook.curve(self.points, self.knee, self.core_clock_hz)
+        knee = None if self.stop_reason == "budget" else self.knee
+        return notebook.curve(self.points, knee, self.core_clock_hz)
 
     @property
     def floor_bytes(self) -> int:
-        """The least SRAM that the search found the network to run in."""
+        """The least SRAM that the search found the network to run in; an upper bound where `floor_is_bound`."""
         return self.points[0][0]
 
     @property

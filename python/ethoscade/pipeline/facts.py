@@ -101,7 +101,7 @@ def facts_of(
 ) -> NetworkFacts:
     """The facts of a compilation beside the `points` (SRAM bytes, cycles) of its frontier.
 
-    `knee` is one of them; None says that they are not all, but what was found within a budget. `on_cpu` is what the
+    `knee` is one of them; None says that they are not all, but those that one answer needed. `on_cpu` is what the
     operators on the CPU take.
     """
     target, table = made.target, made.table()

@@ -13,7 +13,7 @@ from .. import _core
 from ..codegen.layout import ALIGNMENT_BYTES
 from ..errors import ConfigError
 from ..scheduling.program import Arrangement, Program, ProgramBuffer
-from ..util.progress import Tick
+from ..util.progress import ProgressCallback
 
 ITERATIONS = 5_000
 """Moves that the memory planner may try for a program; every point of a curve has one."""
@@ -66,7 +66,7 @@ def placed(
     program: Program,
     buffers: Sequence[PlannerBuffer],
     pool_count: int,
-    tick: Tick | None = None,
+    tick: ProgressCallback | None = None,
 ) -> Arrangement:
     """The program where the planner puts its `buffers`. Raises `ConfigError` if that cannot be."""
     told = None if tick is None else lambda *_: tick()

@@ -1,7 +1,7 @@
 """prepare(): a model made ready once, and what is asked of it as often as wanted; compile() and frontier() ask once.
 
-Owns what is kept between questions: the network with its constants encoded, and by epsilon the Plans that the core has
-enumerated and the frontier, once somebody wanted it. An answer never depends on what was asked before.
+Owns what is kept between questions: the network with its constants encoded, and by epsilon the core's search and the
+frontier, once somebody wanted it. An answer never depends on what was asked before.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any
@@ -24,19 +25,28 @@ from ..scheduling.schedule import EPSILON as EPSILON
 from ..target import Target, budget_of, budget_of_kib, compilation_target
 from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
-from ..util.progress import nobody_asks, portion
+from ..util.progress import no_progress, portion
 from ..util.records import dataclass
 from . import compiler
 from .borders import Borders, applied
 from .compiled import Compiled, Curve
-from .compiler import Model, Network, Progress, Stopwatch, Tick, constants_in_sram, curve_of, placed_anew
+from .compiler import (
+    Model,
+    Network,
+    Progress,
+    ProgressCallback,
+    Stopwatch,
+    constants_in_sram,
+    curve_of,
+    replace_with_borders,
+)
 from .lines import check_line, in_lines, in_steps
 from .network import with_cache
 
 _LOGGER = logging.getLogger(__name__)
 _ALL = ("import", "encode", "plan", "place", "codegen")
 _PLAN = ("plan",)
-# The part of planning after which all Plans are enumerated.
+# The part of planning after which a budget's answer is found, where the frontier follows.
 _ENUMERATED = 0.7
 
 OPTIMISATIONS = ("performance", "size", "balanced")
@@ -47,7 +57,7 @@ OPTIMISATIONS = ("performance", "size", "balanced")
 class _Kept:
     """What questions share, by the resolution that their epsilon comes to."""
 
-    searches: dict[int, scheduling.BudgetSearch] = field(default_factory=dict)
+    searches: dict[int, scheduling.Search] = field(default_factory=dict)
     frontiers: dict[int, Curve] = field(default_factory=dict)
     caches: dict[int, Prepared] = field(default_factory=dict)
     sizes: dict[scheduling.Proposal | None, int] = field(default_factory=dict)
@@ -125,7 +135,7 @@ class Prepared:
         watch.end()
         return fits
 
-    def _fits(self, budget: int, epsilon: float | Fraction, tick: Tick) -> bool:
+    def _fits(self, budget: int, epsilon: float | Fraction, tick: ProgressCallback) -> bool:
         if self.network.target.has_cache:
             return self.within(budget, epsilon, tick).floor_bytes <= budget
         resolution = scheduling.resolution_of(epsilon)
@@ -137,16 +147,15 @@ class Prepared:
             self._kept.enough[resolution] = budget
         return fits
 
-    def _found_to_fit(self, budget: int, epsilon: float | Fraction, tick: Tick) -> bool:
+    def _found_to_fit(self, budget: int, epsilon: float | Fraction, tick: ProgressCallback) -> bool:
         inner = budget - constants_in_sram(self.network)
-        if not self._is_surrounded and inner >= 0:
-            known = self._search(epsilon).fits(_of_the_core(inner), tick)
-            if known is not None:
-                return known
-        lean = self._leanest(budget, epsilon, tick)
-        if lean is not None and lean.floor_bytes <= budget:
-            return True
-        return self.within(budget, epsilon, tick).floor_bytes <= budget
+        if inner < 0:
+            return False
+        if not self._has_borders_or_state:
+            return self._search(epsilon).fits(_clamp_u64(inner), tick)
+        return (
+            self._floor(epsilon, tick).floor_bytes <= budget or self.within(budget, epsilon, tick).floor_bytes <= budget
+        )
 
     @checked("sram_kb", "epsilon")
     def compile(
@@ -178,8 +187,12 @@ class Prepared:
             if cache.size_bytes != size:
                 return self._with_cache_of(size)._compiled(budget, optimise, epsilon, line_bytes, watch)
         watch.begin("plan")
-        if budget is None or optimise != "performance" or cache is not None:
+        if cache is not None or optimise == "balanced":
             curve = self._frontier(epsilon, watch.tick)
+        elif optimise == "size":
+            curve = replace(self._floor(epsilon, watch.tick), stop_reason="budget")
+        elif budget is None:
+            curve = replace(self._fastest(epsilon, watch.tick), stop_reason="budget")
         else:
             curve = self.within(in_steps(budget, constants, line_bytes), epsilon, watch.tick)
         watch.note(curve.summary)
@@ -195,70 +208,59 @@ class Prepared:
         return self._kept.caches[size_bytes]
 
     @property
-    def _is_surrounded(self) -> bool:
+    def _has_borders_or_state(self) -> bool:
         """Whether the core does not know all bytes: operators at the borders, or variables, have some."""
         return bool(self.network.borders or self.network.graph.variables)
 
-    def _search(self, epsilon: float | Fraction) -> scheduling.BudgetSearch:
+    def _search(self, epsilon: float | Fraction) -> scheduling.Search:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.searches:
-            self._kept.searches[resolution] = scheduling.budget_search(self.network.problem, epsilon)
+            self._kept.searches[resolution] = scheduling.make_search(self.network.problem, epsilon)
         return self._kept.searches[resolution]
 
-    def _leanest(self, budget: int, epsilon: float | Fraction, tick: Tick | None) -> Curve | None:
-        """The leanest choice alone, with the bytes that the core does not know; None if only the frontier can tell."""
+    def _floor(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
+        """The Proposal of fewest bytes."""
+        return self._placed(lambda search: search.floor(tick), epsilon, tick)
+
+    def _fastest(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
+        """The fastest Proposal, and an upper bound of the floor."""
+        return self._placed(lambda search: search.fastest(tick), epsilon, tick)
+
+    def _placed(
+        self,
+        ask: Callable[[scheduling.Search], scheduling.Frontier],
+        epsilon: float | Fraction,
+        tick: ProgressCallback | None,
+    ) -> Curve:
+        """What the core answers, placed with borders and state, sizes with the constants in SRAM."""
         extra = constants_in_sram(self.network)
-        if budget < extra:
-            return None
         started = time.perf_counter()
-        found = self._search(epsilon).leanest(_of_the_core(budget - extra), tick)
-        if found is None:
-            return None
+        found = ask(self._search(epsilon))
         curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
-        return replace(placed_anew(self.network, curve, extra, tick, self._kept.sizes), stop_reason="budget")
+        curve = compiler.within_arena(self.network, curve, tick)
+        return replace_with_borders(self.network, curve, extra, tick, self._kept.sizes)
 
-    def _whole(self, budget: int, epsilon: float | Fraction, tick: Tick | None) -> Curve:
-        """The frontier, or the leanest choice alone if only that fits: whatever `fits` promises is there."""
-        whole = self._frontier(epsilon, tick)
-        if whole.floor_bytes <= budget or not self._is_surrounded:
-            return whole
-        lean = self._leanest(budget, epsilon, tick)
-        return whole if lean is None or lean.floor_bytes > budget else lean
-
-    def _frontier(self, epsilon: float | Fraction, tick: Tick | None) -> Curve:
+    def _frontier(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.frontiers:
-            extra = constants_in_sram(self.network)
-            started = time.perf_counter()
-            found = self._search(epsilon).frontier(tick)
-            curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
-            curve = compiler.within_arena(self.network, curve, tick)
-            self._kept.frontiers[resolution] = placed_anew(self.network, curve, extra, tick, self._kept.sizes)
+            self._kept.frontiers[resolution] = self._placed(lambda search: search.frontier(tick), epsilon, tick)
         return self._kept.frontiers[resolution]
 
     @checked("epsilon")
-    def within(self, budget: int, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> Curve:
-        """The fastest choice found within a budget of bytes, and the leanest; the frontier where none fits.
+    def within(self, budget: int, epsilon: float | Fraction = EPSILON, tick: ProgressCallback | None = None) -> Curve:
+        """The fastest choice found within a budget of bytes, and the floor; the floor alone where it takes more.
 
         It is what `compile` plans, without code generation. `tick` is called now and then; what it raises ends it.
         """
         if self.network.target.has_cache:
             size = max(budget - constants_in_sram(self.network), 0)
             return self._with_cache_of(size)._frontier(epsilon, tick)
-        extra = constants_in_sram(self.network)
-        if budget < extra:
-            return self._frontier(epsilon, tick)
-        started = time.perf_counter()
-        found = self._search(epsilon).within(_of_the_core(budget - extra), tick)
-        rest = portion(tick, _ENUMERATED, 1)
-        if found is None:
-            return self._whole(budget, epsilon, rest)
-        curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
-        # The core does not know all bytes: with these the answer may not fit.
-        placed = placed_anew(self.network, curve, extra, tick, self._kept.sizes)
-        if placed.points[-1][0] > budget:
-            return self._whole(budget, epsilon, rest)
-        return replace(placed, stop_reason="budget")
+        inner = max(budget - constants_in_sram(self.network), 0)
+        curve = self._placed(lambda search: search.within(_clamp_u64(inner), tick), epsilon, tick)
+        # The core does not know the bytes of borders and state: with these its answer may not fit, where another does.
+        if curve.points[-1][0] > budget and self._has_borders_or_state:
+            return self._frontier(epsilon, portion(tick, _ENUMERATED, 1))
+        return replace(curve, stop_reason="budget")
 
 
 @checked("epsilon")
@@ -328,9 +330,11 @@ def compile(
 
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
     down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM, with
-    "balanced" the knee (`Curve.knee`) of those that fit. With a budget and "performance" only what may be its answer is
-    placed: the schedule is hardly ever slower than the one that `frontier` has at so many bytes, often faster, and the
-    `frontier` of what is returned has the leanest point found and the answer.
+    "balanced" the knee (`Curve.knee`) of those that fit. Only "balanced" searches the whole frontier. "performance"
+    searches for its answer and places less than `frontier` does: the schedule may be faster or slower than the one that
+    `frontier` has at so many bytes. The `frontier` of what is returned has the floor and the answer; without a budget
+    it has the fastest within half of the answer's SRAM besides, and `Curve.floor_is_bound` says that the floor is an
+    upper bound. "size" has one point.
     For several budgets see `prepare`.
     `accelerator` is by default ethos-u55-256; `system_config`, `memory_mode` and `config` (a vela.ini, or a name such
     as "Arm/vela.ini" in ethos-u-vela's folder) choose the memories. `board` names all of that at once, by the table of
@@ -423,9 +427,9 @@ def _made_ready(
     io: str,
     borders: Borders,
     kernels: KernelTable = OURS,
-    tick: Tick | None = None,
+    tick: ProgressCallback | None = None,
 ) -> Prepared:
-    network = compiler.prepare(source, target, tick or nobody_asks, dead_channels, weight_encoder, kernels)
+    network = compiler.prepare(source, target, tick or no_progress, dead_channels, weight_encoder, kernels)
     return Prepared(network, io, borders, dead_channels, weight_encoder)
 
 
@@ -457,7 +461,7 @@ def _asked(
     return budget
 
 
-def _of_the_core(budget: int) -> int:
+def _clamp_u64(budget: int) -> int:
     """A budget as the core counts, in 64 bits: what is more fits whatever there is."""
     return min(budget, (1 << 64) - 1)
 

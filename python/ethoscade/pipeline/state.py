@@ -25,11 +25,11 @@ from ..scheduling.program import (
     Stripe,
     in_fast,
 )
-from ..util.progress import Tick
+from ..util.progress import ProgressCallback
 from .placing import placed, planner_buffers, settled
 
 
-def kept_in_place(graph: Graph, inner: Arrangement, tick: Tick | None = None) -> Arrangement:
+def kept_in_place(graph: Graph, inner: Arrangement, tick: ProgressCallback | None = None) -> Arrangement:
     """The arrangement with the graph's variables in one place each, as far as can be, and all placed anew."""
     if not graph.variables:
         return inner

@@ -98,11 +98,12 @@ def _time_json(compiled: Compiled) -> dict[str, float | None]:
 
 
 def _choices_json(compiled: Compiled) -> dict[str, Any]:
-    """What half of the SRAM would cost, and the knee; null where a budget kept the search from the whole frontier."""
+    """What half of the SRAM would cost, and the knee; null where the search did not look for it."""
     if compiled.budget_bytes is not None or not compiled.cycles:
         return {"half": None, "knee": None}
     half = compiled.curve.fastest_within(compiled.sram_bytes // 2)
-    return {"half": None if half is None else _point_json(half), "knee": _point_json(compiled.curve.knee)}
+    knee = None if compiled.curve.stop_reason == "budget" else _point_json(compiled.curve.knee)
+    return {"half": None if half is None else _point_json(half), "knee": knee}
 
 
 def _point_json(point: tuple[int, int]) -> dict[str, int]:
@@ -286,7 +287,7 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
     return [
         ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
         in_use,
-        ("  floor", _size(curve.floor_bytes) + ("  at most" if curve.stop_reason == "budget" else "")),
+        ("  floor", _size(curve.floor_bytes) + ("  at most" if curve.floor_is_bound else "")),
         ("  set by", f"{compiled.floor.where}: {compiled.floor.by_kind()}"),
         ("  without cascades", _size(curve.uncascaded_bytes)),
         *_choice_rows(compiled),
@@ -294,19 +295,24 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
 
 
 def _choice_rows(compiled: Compiled) -> list[tuple[str, str]]:
-    """What half of the SRAM would cost, and the knee: of a frontier that was searched whole, where no budget is set."""
+    """What half of the SRAM would cost, where no budget is set, and the knee of a whole frontier."""
     curve = compiled.curve
     if compiled.budget_bytes is not None or not compiled.cycles:
         return []
     half, point = compiled.sram_bytes // 2, curve.fastest_within(compiled.sram_bytes // 2)
-    if point is None:
-        size, cycles = curve.points[0]
+    size, cycles = curve.points[0]
+    if point is None and curve.floor_is_bound:
+        text = f"{half / 1024:.1f} KiB: not searched; 'ethoscade frontier' shows every choice"
+    elif point is None:
         text = f"would not do: the floor is {size / 1024:.1f} KiB, with {_more(cycles, compiled.cycles)} cycles"
     else:
         text = f"{half / 1024:.1f} KiB: {_more(point[1], compiled.cycles)} cycles"
+    rows = [("  with half of it", text)]
+    if curve.stop_reason == "budget":
+        return rows
     size, cycles = curve.knee
     found = f"{size / 1024:.1f} KiB: {_more(cycles, compiled.cycles)} cycles (--optimise balanced)"
-    return [("  with half of it", text), ("  knee", "this" if size == compiled.sram_bytes else found)]
+    return [*rows, ("  knee", "this" if size == compiled.sram_bytes else found)]
 
 
 def _more(cycles: int, than: int) -> str:

@@ -22,7 +22,7 @@ from ..errors import ModelFormatError, SimulationError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Array, Graph
 from ..util.arguments import Count, checked
-from ..util.progress import Progress, Stopwatch, Tick, portion
+from ..util.progress import Progress, ProgressCallback, Stopwatch, portion
 from ..util.records import dataclass
 from .compiled_file import (
     accelerator_of,
@@ -304,7 +304,7 @@ def _step(
     state: _State,
     given: Mapping[int, Array],
     player: Player,
-    tick: Tick,
+    tick: ProgressCallback,
 ) -> ExecutionResult:
     """One run, in memories of which nothing is known but the state and the inputs."""
     graph = program.graph

@@ -15,7 +15,7 @@ from ..errors import VerificationError
 from ..ir import Array, Graph
 from ..judge.evaluation import Cut, read_name, reference_steps
 from ..judge.verification import Observation, Verification, compare, cuts_of, verify
-from ..util.progress import Progress, Tick, nobody_asks
+from ..util.progress import Progress, ProgressCallback, no_progress
 from ..util.records import dataclass
 from .cpu_operators import Player
 from .execution import ExecutionResult, player_of, player_of_file, run_artifact_steps, run_tflite_steps, sram_touched
@@ -71,7 +71,7 @@ def on_simulator(
     seeds: int,
     constant_bytes: int,
     runs: int | None = None,
-    tick: Tick = nobody_asks,
+    tick: ProgressCallback = no_progress,
 ) -> Verification:
     """Verify the artefact's own bytes on the simulated NPU against the network as it was read.
 
@@ -92,7 +92,7 @@ def on_simulator(
 
 
 def on_file(
-    compiled: Graph, source: Graph, seeds: int, runs: int | None = None, tick: Tick = nobody_asks
+    compiled: Graph, source: Graph, seeds: int, runs: int | None = None, tick: ProgressCallback = no_progress
 ) -> Verification:
     """Verify a compiled file, ours or another compiler's, on the simulated NPU against the network it was made from.
 
@@ -160,7 +160,7 @@ def _verify(
     touched: Callable[[ExecutionResult], int],
     seeds: int,
     runs: int | None,
-    tick: Tick,
+    tick: ProgressCallback,
 ) -> Verification:
     cutting = _Cutting(graph, player)
 
@@ -180,7 +180,7 @@ def in_c(
     seeds: int,
     constant_bytes: int,
     runs: int | None = None,
-    tick: Tick = nobody_asks,
+    tick: ProgressCallback = no_progress,
 ) -> Verification:
     """Verify the emitted C, built with the system's compiler, its NPU calls served by the simulator's driver."""
     from . import host_c

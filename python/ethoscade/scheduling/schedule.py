@@ -13,7 +13,7 @@ from numbers import Rational, Real
 from .. import _core
 from ..errors import ConfigError
 from ..util.arguments import shown
-from ..util.progress import Tick
+from ..util.progress import ProgressCallback
 from .decisions import AxisName as AxisName
 from .decisions import Backwards as Backwards
 from .decisions import Bands as Bands
@@ -33,14 +33,15 @@ from .program import Arrangement
 
 Proposal = _core.Proposal
 Frontier = _core.Frontier
-BudgetSearch = _core.BudgetSearch
+Search = _core.Search
 
 EPSILON = Fraction(1, 64)
-"""How much slower than a choice that is left out a leaner one that stays may be, where nobody says: at most, as a cheap
-search is repeated more finely."""
+"""Default epsilon of Pareto thinning. Cheap searches are repeated with a finer one."""
 
 
-def search(problem: Problem, epsilon: float | Fraction = EPSILON, tick: Tick | None = None) -> _core.Frontier:
+def search(
+    problem: Problem, epsilon: float | Fraction = EPSILON, tick: ProgressCallback | None = None
+) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
     Whenever a front is thinned, which happens once for each Part, a point is left out only where a leaner one that
@@ -49,12 +50,12 @@ def search(problem: Problem, epsilon: float | Fraction = EPSILON, tick: Tick | N
     that of a small network does, is followed by one that is four times as fine; what either finds counts.
     `tick` is called now and then meanwhile; what it raises ends the search.
     """
-    return _core.search_cascades(problem.core, resolution=_told_resolution(epsilon), tick=tick)
+    return make_search(problem, epsilon).frontier(tick)
 
 
-def budget_search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.BudgetSearch:
-    """What budgets are asked of: what it needs of `search` is done when it is first asked, and kept."""
-    return _core.BudgetSearch(problem.core, resolution=_told_resolution(epsilon))
+def make_search(problem: Problem, epsilon: float | Fraction = EPSILON) -> _core.Search:
+    """The search of a problem, which keeps what several goals need. Raises `ConfigError` for a wrong epsilon."""
+    return _core.Search(problem.core, resolution=_told_resolution(epsilon))
 
 
 def _told_resolution(epsilon: float | Fraction) -> int | None:
@@ -95,7 +96,7 @@ def prove(problem: Problem, schedule: Schedule) -> None:
     _core.check_plans(problem.core, *_decisions(problem, schedule))
 
 
-def arrange(problem: Problem, what: Schedule | Proposal, tick: Tick | None = None) -> Arrangement:
+def arrange(problem: Problem, what: Schedule | Proposal, tick: ProgressCallback | None = None) -> Arrangement:
     """The program of a schedule or of a Proposal, and where its buffers lie: what was promised is what comes back.
 
     A Proposal that the search found for this very `problem` has both in hand. Everything else is interleaved and

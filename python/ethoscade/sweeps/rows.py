@@ -39,9 +39,10 @@ class SweepRow:
     `target` is what the rows of one target have in common. `budget` is in bytes, or one of `BUDGET_WORDS`; a
     frontier has `points` rows of which this is number `point`, any other answer one. `milliseconds` are the NPU's
     alone, at the configuration's clock. A frontier has no `flash_bytes`: no code is generated for its points.
-    `floor_bytes` is the least SRAM that was found; of a budget in bytes that the model fits it may be a little above
-    the floor. `error` is the name of a type and `message` one sentence. `question` is the hash of all that the answer
-    depends on. `seconds` is the time that the answer took, which no two runs agree on, and makes rows no different.
+    `floor_bytes` is the least SRAM that was found; of "fastest" and of a large budget in bytes an upper bound
+    (`Curve.floor_is_bound`). `error` is the name of a type and `message` one sentence. `question` is the hash of all
+    that the answer depends on. `seconds` is the time that the answer took, which no two runs agree on, and makes rows
+    no different.
     """
 
     model: str

@@ -38,23 +38,23 @@ class WorkStage(str):
 
 Progress = Callable[[WorkStage], object]
 """What a caller gives to see how far work is: called when a stage begins, and now and then while it lasts."""
-Tick = Callable[..., object]
+ProgressCallback = Callable[..., object]
 """What work calls now and then: without an argument, or with the part of it that is done, from 0 to 1."""
 
 
-def nobody_asks(part: float | None = None) -> None:
+def no_progress(part: float | None = None) -> None:
     """The tick of work that nobody watches."""
 
 
 @overload
-def portion(tick: Tick, begin: float, end: float) -> Tick: ...
+def portion(tick: ProgressCallback, begin: float, end: float) -> ProgressCallback: ...
 
 
 @overload
 def portion(tick: None, begin: float, end: float) -> None: ...
 
 
-def portion(tick: Tick | None, begin: float, end: float) -> Tick | None:
+def portion(tick: ProgressCallback | None, begin: float, end: float) -> ProgressCallback | None:
     """The tick of something that is the part from `begin` to `end` of what `tick` is told of."""
     if tick is None:
         return None

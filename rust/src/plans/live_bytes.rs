@@ -141,7 +141,7 @@ impl LiveBytes {
     ///
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each
     /// Part. Most Plans take too much, so two moments are looked at before all are walked: when the last Part's output is
-    /// done, and when it comes to the line `crest`. Where a walk finds too much it leaves its line there for the next Plan,
+    /// done, and when it comes to the line `first_failed_line`. Where a walk finds too much it leaves its line there for the next Plan,
     /// which often takes too much there as well. Equals the live bytes of the program, with every buffer of a multiple of
     /// the arena's alignment, as long as each read of a tensor takes in all its rows; rows that are skipped, at the end or
     /// between windows, are counted as long as others of their tensor may be wanted, so otherwise it is an upper bound.
@@ -151,17 +151,17 @@ impl LiveBytes {
         ends: &[Span],
         shares: &[Share],
         limit_bytes: u64,
-        crest: &mut i64,
+        first_failed_line: &mut i64,
     ) -> Option<u64> {
         let last = stripes.len() - 1;
         let mut run = GroupRun::new(self, stripes, ends, shares);
         run.limit_bytes = limit_bytes;
         let (start, lines, stripe) = (ends[last].start, ends[last].len().max(1), stripes[last]);
         let index = |line: i64| ((line - start).clamp(1, lines) + stripe - 1) / stripe;
-        let (at_end, at_crest) = (index(ends[last].end), index(*crest));
+        let (at_end, at_failed) = (index(ends[last].end), index(*first_failed_line));
         run.jump(at_end);
-        if run.peak < limit_bytes && at_crest < at_end {
-            run.jump(at_crest);
+        if run.peak < limit_bytes && at_failed < at_end {
+            run.jump(at_failed);
         }
         if run.peak >= limit_bytes {
             return None;
@@ -171,7 +171,7 @@ impl LiveBytes {
         if run.peak < limit_bytes {
             return Some(run.peak);
         }
-        *crest = run.made[last] + 1;
+        *first_failed_line = run.made[last] + 1;
         None
     }
 

@@ -1,78 +1,77 @@
 //! Plans for every group of consecutive Parts: stripe extents, bands, rolling buffers, staged constants.
 //!
-//! `ways` tells how one Part can run, `grower` puts Parts together to groups, `table` keeps what is worth keeping.
+//! `part_variants` tells how one Part can run, `group_dp` puts Parts together to groups, `table` keeps what is worth keeping.
 //! Owns the enumeration. Does not decide which Plans make up the network, and does not place buffers.
 
 mod bands;
-pub mod bracket;
-mod grower;
+mod group_dp;
 mod link;
 pub mod live_bytes;
 pub mod options;
 mod outlook;
+mod part_variants;
+pub mod pass;
 pub mod prefix_fronts;
 pub mod rolling_rows;
-pub mod settled;
 mod table;
-mod ways;
+pub mod trivial_parts;
 
-pub use table::{Candidate, PlanTable};
-pub use ways::Cycles;
+pub use part_variants::Cycles;
+pub use table::{GroupPlan, PlanTable};
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{IdVec, PartId};
-use crate::plans::bracket::Bracket;
 use crate::plans::live_bytes::LiveBytes;
-use crate::plans::options::{Copies, Options};
-use crate::plans::prefix_fronts::Known;
+use crate::plans::options::Options;
+use crate::plans::pass::Pass;
+use crate::plans::prefix_fronts::KnownFront;
 use crate::plans::rolling_rows::RowTable;
 use crate::stripe::{Axis, Tiling};
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, thin, FrontBuilder};
 use bands::Bands;
-use grower::Grower;
-use settled::Settled;
+use group_dp::GroupDp;
+use part_variants::{PartVariant, PartVariants};
 use table::Node;
-use ways::{Way, Ways};
+use trivial_parts::TrivialParts;
 
-/// Enumerate Plans of a bracket for all groups under one view of copies.
+/// Enumerate the Plans of one pass for all groups.
 pub fn enumerate(
     graph: &CascaderGraph,
     options: &Options,
-    copies: Copies,
-    bracket: Bracket,
+    pass: &Pass,
     costs: &mut Costs,
     rows: &mut RowTable,
 ) -> PlanTable {
-    let mut table = PlanTable::new(bracket.least_bytes);
-    let mut crowd = FrontBuilder::default();
-    let mut ways = Ways::new(graph, copies, costs);
-    let settled = Settled::new(graph);
+    let mut table = PlanTable::new(pass.range.least_bytes);
+    let mut scratch = FrontBuilder::default();
+    let mut ways = PartVariants::new(graph, pass.copies, costs);
+    let trivial = TrivialParts::new(graph);
     let fewest = graph.parts.ids().map(|part| ways.unstriped(part).iter().map(|way| way.cycles).min().unwrap_or(0));
     let fewest: &IdVec<PartId, u64> = &fewest.collect::<Vec<_>>().into();
     for (number, last) in graph.parts.ids().enumerate() {
         interrupt::ask();
         interrupt::reach(number as u64, graph.parts.len() as u64);
-        let mut found = vec![alone(graph, last, &settled, &mut ways, &mut table)];
-        let mut known = [Known::default(), Known::default()];
-        let single: Vec<&Candidate> = found[0].iter().collect();
-        for (known, prefixes) in known.iter_mut().zip([&table.growing, &table.steady]) {
+        let mut found = vec![alone(graph, last, &trivial, &mut ways, &mut table)];
+        let mut known = [KnownFront::default(), KnownFront::default()];
+        let single: Vec<&GroupPlan> = found[0].iter().collect();
+        for (known, prefixes) in known.iter_mut().zip([&table.with_overlap, &table.without_overlap]) {
             known.add(prefixes.before(last), &single);
         }
-        let firsts = firsts(graph, last, &settled, options);
+        let firsts = firsts(graph, last, &trivial, options);
         let sinks: Vec<PartId> = firsts.iter().map(|&first| sink(graph, first, last)).collect();
-        for tilings in tilings(graph, last, &settled, options).chunk_by(|a, b| a.roll == b.roll) {
+        for tilings in tilings(graph, last, &trivial, options).chunk_by(|a, b| a.roll == b.roll) {
             let groups: Vec<LiveBytes> =
                 firsts.iter().map(|&first| LiveBytes::new(graph, first, last, tilings[0].roll)).collect();
             for &tiling in tilings {
                 let bands = &Bands::new(graph, tiling, last, groups.len());
                 let (ways, rows, table, known) = (&mut ways, &mut *rows, &mut table, &mut known);
-                let (groups, sinks, crowd) = (&groups[..], &sinks[..], &mut crowd);
-                Grower {
+                let (groups, sinks, scratch) = (&groups[..], &sinks[..], &mut scratch);
+                GroupDp {
                     graph,
                     options,
-                    limit_bytes: bracket.most_bytes,
+                    pass,
                     ways,
                     rows,
                     table,
@@ -82,55 +81,55 @@ pub fn enumerate(
                     fewest,
                     last,
                     bands,
-                    crest: 0,
-                    crowd,
+                    first_failed_line: 0,
+                    scratch,
                 }
                 .run(&mut found);
             }
         }
         for group in &mut found {
-            thin(group, options.resolution);
+            thin(group, pass.resolution);
         }
-        table.finish(graph, found, options.resolution);
+        table.finish(graph, found, pass.resolution);
     }
     table
 }
 
-/// Plans of a group of one whose Part is not striped. The cycles of a settled Part are in every Proposal, so they are left
+/// Plans of a group of one whose Part is not striped. The cycles of a trivial Part are in every Proposal, so they are left
 /// out: fronts are thinned in proportion to cycles, and would be more coarsely for what nobody can change.
 fn alone(
     graph: &CascaderGraph,
     part: PartId,
-    settled: &Settled,
-    ways: &mut Ways,
+    trivial: &TrivialParts,
+    ways: &mut PartVariants,
     table: &mut PlanTable,
-) -> Vec<Candidate> {
+) -> Vec<GroupPlan> {
     let whole_bytes = LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).whole_bytes();
     let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part)].plane[0]);
-    let candidate = |Way { staging, staged_bytes, cycles, kernels }| Candidate {
+    let candidate = |PartVariant { staging, staged_bytes, cycles, kernels }| GroupPlan {
         tiling: Tiling::WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
         bytes: whole_bytes + staged_bytes,
-        cycles: if settled.holds(part) { 0 } else { cycles },
-        kernels: if settled.holds(part) { Cycles::default() } else { kernels },
+        cycles: if trivial.holds(part) { 0 } else { cycles },
+        kernels: if trivial.holds(part) { Cycles::default() } else { kernels },
     };
-    let mut found: Vec<Candidate> = ways.unstriped(part).into_iter().map(candidate).collect();
+    let mut found: Vec<GroupPlan> = ways.unstriped(part).into_iter().map(candidate).collect();
     keep_front(&mut found);
     found
 }
 
 /// First Parts of the groups that end with Part `last`, the nearest first. An operator on the CPU is a group of its
-/// own, and so is a settled Part.
-fn firsts(graph: &CascaderGraph, last: PartId, settled: &Settled, options: &Options) -> Vec<PartId> {
-    let grows = |part| graph.kernel(part).is_some() && !settled.holds(part);
+/// own, and so is a trivial Part.
+fn firsts(graph: &CascaderGraph, last: PartId, trivial: &TrivialParts, options: &Options) -> Vec<PartId> {
+    let grows = |part| graph.kernel(part).is_some() && !trivial.holds(part);
     let firsts = PartId(0).through(last).rev().take(options.max_group.max(1));
     firsts.take_while(|&first| first == last || grows(first) && grows(last)).collect()
 }
 
-/// Tilings to try for the output of Part `last`; none for an operator on the CPU and for a settled Part. A band has at
+/// Tilings to try for the output of Part `last`; none for an operator on the CPU and for a trivial Part. A band has at
 /// least two rows or columns.
-fn tilings(graph: &CascaderGraph, last: PartId, settled: &Settled, options: &Options) -> Vec<Tiling> {
-    if graph.kernel(last).is_none() || settled.holds(last) {
+fn tilings(graph: &CascaderGraph, last: PartId, trivial: &TrivialParts, options: &Options) -> Vec<Tiling> {
+    if graph.kernel(last).is_none() || trivial.holds(last) {
         return Vec::new();
     }
     let plane = graph.tensors[graph.output(last)].plane;

@@ -1,21 +1,21 @@
-//! What open groups may still come to: from how many bytes and cycles on nothing that one grows into is of use.
+//! An admissible lower bound of bytes and cycles, for pruning partial groups.
 //!
 //! - State: by the first Part `f` of a group that ends with a given Part, pairs `(b, c)`: a group whose buffers that meet
 //!   take fewer than `b` bytes and that takes fewer than `c` cycles may be of use, as it is or with Parts ahead of it.
-//! - Step: as it is the group becomes a Plan of at least `Closing::beside_bytes` more, so pairs are what
-//!   `prefix_fronts::Known` asks of a Plan, less these. With Part `f - 1` it takes at least `Growing` more, so pairs of
+//! - Step: as it is the group becomes a Plan of at least `CloseCost::beside_bytes` more, so pairs are what
+//!   `prefix_fronts::KnownFront` asks of a Plan, less these. With Part `f - 1` it takes at least `ExtendCost` more, so pairs of
 //!   `f - 1`, less these, are pairs of `f`.
 //! - Invariant: every Plan of use that a group grows into was below one of its pairs all along, if cutting a Part makes it
 //!   no faster.
 //! - Cost: a pass over all pairs for each Part that the group may grow to.
 //!
-//! Owns this bound. Which Plans are of use is for `prefix_fronts` to say, how groups grow for `grower`.
+//! Owns this bound. Which Plans are of use is for `prefix_fronts` to say, how groups grow for `group_dp`.
 
-use crate::plans::prefix_fronts::Threshold;
+use crate::plans::prefix_fronts::DominanceBound;
 
 /// The least that a Part ahead of a group adds to it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Growing {
+pub struct ExtendCost {
     /// Bytes of the rolling buffer that it fills.
     pub bytes: u64,
     /// Cycles that it takes.
@@ -24,30 +24,30 @@ pub struct Growing {
 
 /// What it takes for a group of given Parts to be of use as it is.
 #[derive(Clone, Debug, Default)]
-pub struct Closing {
+pub struct CloseCost {
     /// Bytes that are in use while its own buffers are, whatever its Plan decides.
     pub beside_bytes: u64,
     /// Bytes that are in use at some time even without its own buffers.
     pub least_bytes: u64,
-    /// What `Known::thresholds` asks of a Plan; one is enough.
-    pub thresholds: Vec<Threshold>,
+    /// What `KnownFront::thresholds` asks of a Plan; one is enough.
+    pub thresholds: Vec<DominanceBound>,
 }
 
 /// Pairs of bytes and cycles below which an open group may be of use, by number of Parts less one.
 #[derive(Debug)]
-pub struct Outlook(Vec<Vec<Threshold>>);
+pub struct Outlook(Vec<Vec<DominanceBound>>);
 
 impl Outlook {
     /// Of all groups with the same last Part: by number of Parts less one, what the first one adds, and what it takes to
     /// end there.
-    pub fn new(groups: &[(Growing, Closing)]) -> Outlook {
-        let mut by_size: Vec<Vec<Threshold>> = Vec::new();
-        let mut ahead = Growing::default();
+    pub fn new(groups: &[(ExtendCost, CloseCost)]) -> Outlook {
+        let mut by_size: Vec<Vec<DominanceBound>> = Vec::new();
+        let mut ahead = ExtendCost::default();
         for (growing, closing) in groups.iter().rev() {
-            let Growing { bytes, cycles } = std::mem::replace(&mut ahead, *growing);
+            let ExtendCost { bytes, cycles } = std::mem::replace(&mut ahead, *growing);
             let later = by_size.last().into_iter().flatten().filter_map(|later| later.less(bytes, cycles));
             let now = closing.thresholds.iter().filter(|threshold| threshold.below_bytes > closing.least_bytes);
-            let mut all: Vec<Threshold> =
+            let mut all: Vec<DominanceBound> =
                 later.chain(now.filter_map(|now| now.less(closing.beside_bytes, 0))).collect();
             keep_widest(&mut all);
             by_size.push(all);
@@ -58,17 +58,17 @@ impl Outlook {
 
     /// Where nothing is known and everything may be of use, for groups of up to so many Parts.
     pub fn unknown(most: usize) -> Outlook {
-        Outlook(vec![vec![Threshold { below_bytes: u64::MAX, below_cycles: u64::MAX }]; most])
+        Outlook(vec![vec![DominanceBound { below_bytes: u64::MAX, below_cycles: u64::MAX }]; most])
     }
 
     /// Of groups with so many Parts, less one.
-    pub fn of(&self, size: usize) -> &[Threshold] {
+    pub fn of(&self, size: usize) -> &[DominanceBound] {
         self.0.get(size).map_or(&[], Vec::as_slice)
     }
 }
 
 /// Keep the pairs that no other one contains, ascending in cycles and descending in bytes.
-fn keep_widest(pairs: &mut Vec<Threshold>) {
+fn keep_widest(pairs: &mut Vec<DominanceBound>) {
     pairs.sort_unstable_by_key(|pair| std::cmp::Reverse((pair.below_bytes, pair.below_cycles)));
     let mut most = 0;
     pairs.retain(|pair| {
@@ -87,20 +87,20 @@ const WHOLE: u64 = 1 << 16;
 /// are at work at the same time as long as these shares, from the one to the other, come to less than a whole. Buffers
 /// are summed up to there, then anew: the most of these sums counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Meeting {
+pub struct ConcurrentBuffers {
     now: u64,
     most: u64,
     ahead: u64,
 }
 
-impl Meeting {
+impl ConcurrentBuffers {
     /// With `staged` constants of the Part ahead and the `rolling` buffer that holds so much of its `whole` output.
-    pub fn with(self, staged: u64, rolling: u64, whole: u64) -> Meeting {
+    pub fn with(self, staged: u64, rolling: u64, whole: u64) -> ConcurrentBuffers {
         let ahead = self.ahead + (WHOLE * rolling).checked_div(whole).unwrap_or(0);
         if ahead < WHOLE {
-            return Meeting { now: self.now + staged + rolling, most: self.most, ahead };
+            return ConcurrentBuffers { now: self.now + staged + rolling, most: self.most, ahead };
         }
-        Meeting { now: staged + rolling, most: self.bytes(), ahead: 0 }
+        ConcurrentBuffers { now: staged + rolling, most: self.bytes(), ahead: 0 }
     }
 
     /// How many they are.
@@ -114,9 +114,9 @@ mod tests {
     use super::*;
     use crate::cost::Costs;
     use crate::model::graph::CascaderGraph;
-    use crate::plans::bracket::Bracket;
     use crate::plans::enumerate;
-    use crate::plans::options::{Copies, Options};
+    use crate::plans::options::{CopyCost, Options};
+    use crate::plans::pass::{ArenaRange, Pass};
     use crate::plans::prefix_fronts::limit_bytes;
     use crate::plans::rolling_rows::RowTable;
     use crate::testing::networks::mobilenet_v1;
@@ -124,16 +124,16 @@ mod tests {
     use crate::util::pareto::{pareto_front, Point};
     use proptest::prelude::*;
 
-    fn pair(below_bytes: u64, below_cycles: u64) -> Threshold {
-        Threshold { below_bytes, below_cycles }
+    fn pair(below_bytes: u64, below_cycles: u64) -> DominanceBound {
+        DominanceBound { below_bytes, below_cycles }
     }
 
     /// By number of Parts less one, what the first adds and what it takes to end there.
-    fn groups() -> impl Strategy<Value = Vec<(Growing, Closing)>> {
+    fn groups() -> impl Strategy<Value = Vec<(ExtendCost, CloseCost)>> {
         let pairs = prop::collection::vec((1u64..60, 1u64..60), 0..4);
         let group = (0u64..8, 0u64..8, 0u64..20, 0u64..40, pairs).prop_map(|(bytes, cycles, beside, least, pairs)| {
             let thresholds = pairs.into_iter().map(|(bytes, cycles)| pair(bytes, cycles)).collect();
-            (Growing { bytes, cycles }, Closing { beside_bytes: beside, least_bytes: least, thresholds })
+            (ExtendCost { bytes, cycles }, CloseCost { beside_bytes: beside, least_bytes: least, thresholds })
         });
         prop::collection::vec(group, 1..7)
     }
@@ -159,7 +159,7 @@ mod tests {
         fn buffers_that_meet_are_no_more_than_all_and_no_fewer_than_any(
             parts in prop::collection::vec((0u64..50, 0u64..50, 50u64..200), 1..9),
         ) {
-            let meeting = parts.iter().fold(Meeting::default(), |meeting, &(staged, rolling, whole)| {
+            let meeting = parts.iter().fold(ConcurrentBuffers::default(), |meeting, &(staged, rolling, whole)| {
                 meeting.with(staged, rolling, whole)
             });
             let own = || parts.iter().map(|&(staged, rolling, _)| staged + rolling);
@@ -172,7 +172,7 @@ mod tests {
 
         #[test]
         fn nothing_of_use_is_dropped(graph in arbitrary_network(), sixteenths in 0u64..24) {
-            // Open groups are ranked by sums of buffers that need not meet, so one of no use may crowd out one of some
+            // Open groups are ranked by sums of buffers that need not meet, so one of no use may scratch out one of some
             // use: without it there can be more.
             let (kept, all) = (front(&graph, 1, 0), front(&graph, 0, 0));
             let is_kept = |&(bytes, cycles): &(u64, u64)| kept.iter().any(|&found| found.0 <= bytes && found.1 <= cycles);
@@ -188,15 +188,17 @@ mod tests {
     fn front(graph: &CascaderGraph, outlook: u64, least_bytes: u64) -> Vec<(u64, u64)> {
         let fine = Options { resolution: 1 << 20, max_points: 10_000, max_fork: 10_000, outlook, ..Options::default() };
         let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
-        let table = enumerate(graph, &fine, Copies::Exposed, Bracket { least_bytes, ..Bracket::ALL }, costs, rows);
-        table.growing.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
+        let range = ArenaRange { least_bytes, ..ArenaRange::ALL };
+        let table = enumerate(graph, &fine, &Pass { range, ..Pass::new(&fine, CopyCost::Serial) }, costs, rows);
+        table.with_overlap.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
     }
 
     #[test]
     fn a_buffer_of_a_whole_output_keeps_those_ahead_from_meeting_those_behind() {
-        let meeting = Meeting::default().with(0, 100, 1000).with(0, 300, 300).with(0, 50, 1000).with(40, 0, 0);
+        let meeting =
+            ConcurrentBuffers::default().with(0, 100, 1000).with(0, 300, 300).with(0, 50, 1000).with(40, 0, 0);
         assert_eq!(meeting.bytes(), 300 + 50 + 40);
-        let rolling = Meeting::default().with(0, 100, 1000).with(0, 260, 300).with(0, 1, 1000);
+        let rolling = ConcurrentBuffers::default().with(0, 100, 1000).with(0, 260, 300).with(0, 1, 1000);
         assert_eq!(rolling.bytes(), 100 + 260 + 1);
     }
 
@@ -206,7 +208,7 @@ mod tests {
         let considered = |outlook| {
             let options = Options { outlook, ..Options::default() };
             let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
-            enumerate(&graph, &options, Copies::Exposed, Bracket::ALL, costs, rows).considered
+            enumerate(&graph, &options, &Pass::new(&options, CopyCost::Serial), costs, rows).considered
         };
         assert!(2 * considered(1) < considered(0));
     }

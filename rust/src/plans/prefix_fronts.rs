@@ -111,11 +111,11 @@ pub fn join<T, P: Point>(
 
 /// The front of the first Parts up to and with a given one, as far as it is known while Plans that end there are found.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct KnownFront {
     front: Vec<(u64, u64)>,
 }
 
-impl Known {
+impl KnownFront {
     /// Add Plans, a front ascending in bytes, that run after those of `before`.
     pub fn add<T: Point>(&mut self, before: &[Partial], group: &[&T]) {
         join(before, group, |plan| *plan, |bytes, cycles, _, _| self.front.push((bytes, cycles)));
@@ -126,7 +126,7 @@ impl Known {
     ///
     /// Let `c` be the cycles of the fastest point of `before` with fewer bytes than point `i + 1` of the front. A
     /// Plan `(B, C)` improves the front between points `i` and `i + 1` if `B < bytes(i + 1)` and `c + C < cycles(i)`.
-    pub fn thresholds(&self, before: &[Partial]) -> Vec<Threshold> {
+    pub fn thresholds(&self, before: &[Partial]) -> Vec<DominanceBound> {
         let mut rank = before.len();
         let mut found = Vec::new();
         for index in (0..=self.front.len()).rev() {
@@ -137,8 +137,8 @@ impl Known {
             let Some(fastest) = rank.checked_sub(1).map(|rank| before[rank].cycles) else { break };
             let slowest = index.checked_sub(1).map_or(u64::MAX, |index| self.front[index].1);
             let below_cycles = slowest.saturating_sub(fastest);
-            if found.last().is_none_or(|threshold: &Threshold| threshold.below_cycles < below_cycles) {
-                found.push(Threshold { below_bytes, below_cycles });
+            if found.last().is_none_or(|threshold: &DominanceBound| threshold.below_cycles < below_cycles) {
+                found.push(DominanceBound { below_bytes, below_cycles });
             }
         }
         found
@@ -147,24 +147,24 @@ impl Known {
 
 /// A Plan of fewer cycles than these is of use if it takes fewer bytes than these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Threshold {
+pub struct DominanceBound {
     /// Bytes.
     pub below_bytes: u64,
     /// Cycles.
     pub below_cycles: u64,
 }
 
-impl Threshold {
+impl DominanceBound {
     /// What is left of it for a Plan that has so many bytes and cycles already; None if that is nothing.
-    pub fn less(&self, bytes: u64, cycles: u64) -> Option<Threshold> {
+    pub fn less(&self, bytes: u64, cycles: u64) -> Option<DominanceBound> {
         let below_bytes = self.below_bytes.checked_sub(bytes).filter(|&left| left > 0)?;
         let below_cycles = self.below_cycles.checked_sub(cycles).filter(|&left| left > 0)?;
-        Some(Threshold { below_bytes, below_cycles })
+        Some(DominanceBound { below_bytes, below_cycles })
     }
 }
 
 /// Bytes that a Plan of `cycles` must stay below to be of use; 0 if it is of none.
-pub fn limit_bytes(thresholds: &[Threshold], cycles: u64) -> u64 {
+pub fn limit_bytes(thresholds: &[DominanceBound], cycles: u64) -> u64 {
     let passed = thresholds.partition_point(|threshold| threshold.below_cycles <= cycles);
     thresholds.get(passed).map_or(0, |threshold| threshold.below_bytes)
 }
@@ -187,7 +187,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_join_is_the_front_of_all_pairs(before in points(), group in points()) {
-            let mut known = Known::default();
+            let mut known = KnownFront::default();
             known.add(&partials(&before), &group.iter().collect::<Vec<_>>());
             let pairs = before.iter().flat_map(|a| group.iter().map(move |b| (a.0.max(b.0), a.1 + b.1)));
             prop_assert_eq!(known.front, pareto_front(pairs.collect()));
@@ -197,7 +197,7 @@ mod tests {
         fn a_plan_passes_its_bar_if_it_improves_the_front(
             before in points(), front in prop::collection::vec((0u64..40, 1u64..80), 0..12), plan in (0u64..50, 0u64..90),
         ) {
-            let known = Known { front: pareto_front(front) };
+            let known = KnownFront { front: pareto_front(front) };
             let useful = before.iter().any(|a| {
                 let (bytes, cycles) = (a.0.max(plan.0), a.1 + plan.1);
                 !known.front.iter().any(|known| known.0 <= bytes && known.1 <= cycles)

@@ -3,7 +3,7 @@
 //! Groups grow backwards, so that a Plan is the decisions for its first Part and the shorter Plan behind: a chain of
 //! nodes that many share. Owns this store, and the fronts of the first Parts that its Plans make. Finds no Plans.
 
-use super::ways::Cycles;
+use super::part_variants::Cycles;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::plan::{Plan, Staging};
@@ -13,7 +13,7 @@ use crate::util::pareto::{Epsilon, Point};
 
 /// A Plan of a group with what it costs.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate {
+pub struct GroupPlan {
     pub(super) tiling: Tiling,
     pub(super) node: u32,
     /// Most bytes in the arena while it runs, whatever else the network still wants included.
@@ -24,7 +24,7 @@ pub struct Candidate {
     pub kernels: Cycles,
 }
 
-impl Point for Candidate {
+impl Point for GroupPlan {
     fn memory_bytes(&self) -> u64 {
         self.bytes
     }
@@ -37,16 +37,16 @@ impl Point for Candidate {
 #[derive(Debug)]
 pub struct PlanTable {
     /// Fronts by last Part, then by number of Parts minus one.
-    pub by_last: IdVec<PartId, Vec<Vec<Candidate>>>,
+    pub by_last: IdVec<PartId, Vec<Vec<GroupPlan>>>,
     /// Open groups looked at.
     pub considered: u64,
     /// The coarsest thinning that `Options::max_points` made necessary; None if there was none.
     pub crowded: Option<Epsilon>,
     /// Fronts of the first Parts, of all Plans.
-    pub growing: PrefixFronts,
+    pub with_overlap: PrefixFronts,
     /// The same without Plans that cut a single Part so that its output grows into its input. A chain of such outputs
     /// has the fewest live bytes, but each lies a little beside the one before, which is hard to place.
-    pub steady: PrefixFronts,
+    pub without_overlap: PrefixFronts,
     nodes: Vec<Node>,
     /// How many nodes there are of groups that end before the next Part: those behind belong to groups that grow.
     settled: usize,
@@ -59,15 +59,15 @@ impl PlanTable {
             by_last: IdVec::default(),
             considered: 0,
             crowded: None,
-            growing: PrefixFronts::new(least_bytes),
-            steady: PrefixFronts::new(least_bytes),
+            with_overlap: PrefixFronts::new(least_bytes),
+            without_overlap: PrefixFronts::new(least_bytes),
             nodes: Vec::new(),
             settled: 0,
         }
     }
 
     /// The Plan of a candidate for Parts `first..=last`.
-    pub fn plan(&self, first: PartId, last: PartId, candidate: &Candidate) -> Plan {
+    pub fn plan(&self, first: PartId, last: PartId, candidate: &GroupPlan) -> Plan {
         let nodes: Vec<&Node> = self.chain(candidate.node).collect();
         Plan {
             first,
@@ -81,24 +81,24 @@ impl PlanTable {
     }
 
     /// How a candidate's Parts read their constants, in their order.
-    pub fn staging(&self, candidate: &Candidate) -> impl Iterator<Item = Staging> + '_ {
+    pub fn staging(&self, candidate: &GroupPlan) -> impl Iterator<Item = Staging> + '_ {
         self.chain(candidate.node).map(|node| node.staging)
     }
 
     /// Take the Plans of all groups that end with the next Part.
-    pub(super) fn finish(&mut self, graph: &CascaderGraph, mut groups: Vec<Vec<Candidate>>, resolution: u64) {
+    pub(super) fn finish(&mut self, graph: &CascaderGraph, mut groups: Vec<Vec<GroupPlan>>, resolution: u64) {
         let last = PartId::at(self.by_last.len());
         self.forget_others(&mut groups);
         let numbered = groups.iter().map(|group| (0u32..).zip(group).collect::<Vec<_>>());
-        let mut numbered: Vec<Vec<(u32, &Candidate)>> = numbered.collect();
-        self.growing.push(&numbered, 4 * resolution);
+        let mut numbered: Vec<Vec<(u32, &GroupPlan)>> = numbered.collect();
+        self.with_overlap.push(&numbered, 4 * resolution);
         numbered[0].retain(|(_, candidate)| !self.is_striped(graph, last, candidate));
-        self.steady.push(&numbered, 4 * resolution);
+        self.without_overlap.push(&numbered, 4 * resolution);
         self.by_last.push(groups);
     }
 
     /// Forget the nodes of this Part's groups that none of its candidates is made of: open groups outnumber Plans by far.
-    fn forget_others(&mut self, groups: &mut [Vec<Candidate>]) {
+    fn forget_others(&mut self, groups: &mut [Vec<GroupPlan>]) {
         let start = self.settled;
         let mut is_kept = vec![false; self.nodes.len() - start];
         for candidate in groups.iter().flatten() {
@@ -125,7 +125,7 @@ impl PlanTable {
     }
 
     /// Whether a Plan for Part `part` on its own cuts it into stripes.
-    pub(super) fn is_striped(&self, graph: &CascaderGraph, part: PartId, candidate: &Candidate) -> bool {
+    pub(super) fn is_striped(&self, graph: &CascaderGraph, part: PartId, candidate: &GroupPlan) -> bool {
         let extent = |part| graph.tensors[graph.output(part)].plane[0];
         graph.kernel(part).is_some() && self.nodes[candidate.node as usize].stripe < extent(part)
     }
@@ -156,9 +156,9 @@ pub struct Node {
 #[cfg(test)]
 mod tests {
     use crate::cost::Costs;
-    use crate::plans::bracket::Bracket;
     use crate::plans::enumerate;
-    use crate::plans::options::{Copies, Options};
+    use crate::plans::options::{CopyCost, Options};
+    use crate::plans::pass::Pass;
     use crate::plans::rolling_rows::RowTable;
     use crate::testing::networks::mobilenet_v1;
 
@@ -166,7 +166,7 @@ mod tests {
     fn a_table_keeps_the_nodes_of_its_plans_alone() {
         let graph = mobilenet_v1();
         let (options, costs, rows) = (Options::default(), &mut Costs::default(), &mut RowTable::default());
-        let table = enumerate(&graph, &options, Copies::Exposed, Bracket::ALL, costs, rows);
+        let table = enumerate(&graph, &options, &Pass::new(&options, CopyCost::Serial), costs, rows);
         let mut used = vec![false; table.nodes.len()];
         for candidate in table.by_last.iter().flatten().flatten() {
             let mut next = Some(candidate.node);

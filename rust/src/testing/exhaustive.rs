@@ -14,13 +14,13 @@ use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::{OperationKind, Source, Upscale};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Moved, Program, Step};
-use crate::plans::bracket::Bracket;
 use crate::plans::enumerate;
-use crate::plans::options::{Copies, Options};
+use crate::plans::options::{CopyCost, Options};
+use crate::plans::pass::Pass;
 use crate::plans::rolling_rows::RowTable;
-use crate::proposals::{estimated, search_placing, uncascaded, Frontier};
 use crate::schedule::interleave::interleave;
 use crate::schedule::stripe_order::is_interior;
+use crate::search::{estimated, search_placing, uncascaded, Frontier};
 use crate::stripe::{Axis, Tiling};
 use crate::testing::branches::{branching, layers_that_branch};
 use crate::testing::networks::{counted_bytes, skips_rows, stacked, Network, INPUT};
@@ -98,7 +98,7 @@ fn plans_of(graph: &CascaderGraph, first: PartId, last: PartId) -> Vec<Plan> {
 
 /// Bytes and cycles of a Plan as the search adds them up: bytes counted while the group runs, cycles of its stripes and of
 /// its copies as `copies` sees them.
-fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) -> (u64, u64) {
+fn value(graph: &CascaderGraph, plan: &Plan, copies: CopyCost, costs: &mut Costs) -> (u64, u64) {
     let mut plans = uncascaded(graph);
     plans.splice(plan.first.index()..=plan.last.index(), [plan.clone()]);
     let program = interleave(graph, &plans, costs).expect("legal plans");
@@ -122,7 +122,7 @@ fn value(graph: &CascaderGraph, plan: &Plan, copies: Copies, costs: &mut Costs) 
 }
 
 /// The front of every partition into groups and every Plan of each group, by the search's own measure.
-fn additive(graph: &CascaderGraph, copies: Copies) -> Vec<(u64, u64)> {
+fn additive(graph: &CascaderGraph, copies: CopyCost) -> Vec<(u64, u64)> {
     let mut costs = Costs::default();
     let mut fronts: IdVec<PartId, Vec<(u64, u64)>> = vec![vec![(0, 0)]].into();
     for last in graph.parts.ids() {
@@ -162,7 +162,7 @@ fn for_each_program(graph: &CascaderGraph, mut with: impl FnMut(Made)) {
         .ids()
         .map(|first| {
             let plans = first.through(end).flat_map(|last| plans_of(graph, first, last));
-            plans.map(|plan| (plan.clone(), value(graph, &plan, Copies::Exposed, &mut costs).0)).collect()
+            plans.map(|plan| (plan.clone(), value(graph, &plan, CopyCost::Serial, &mut costs).0)).collect()
         })
         .collect();
     let mut open: Vec<(Vec<Plan>, u64)> = vec![(Vec::new(), 0)];
@@ -313,8 +313,8 @@ proptest! {
         size in (6i64..14, 5i64..14), layers in layers(6),
     ) {
         let graph = network([size.0, size.1], OperationKind::MaxPool, &layers);
-        let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
-        prop_assert_eq!(found, additive(&graph, Copies::Exposed));
+        let found = estimated(&graph, &options(&graph), CopyCost::Serial, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, CopyCost::Serial));
     }
 
     #[test]
@@ -322,8 +322,8 @@ proptest! {
         size in (3i64..7, 3i64..7), layers in layers_of(4, &[0, 1, 2]),
     ) {
         let graph = network([size.0, size.1], OperationKind::MaxPool, &layers);
-        let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
-        prop_assert_eq!(found, additive(&graph, Copies::Exposed));
+        let found = estimated(&graph, &options(&graph), CopyCost::Serial, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, CopyCost::Serial));
     }
 
     #[test]
@@ -331,8 +331,8 @@ proptest! {
         size in (4i64..9, 4i64..9), kernels in kernels(), in_turn in any::<bool>(),
     ) {
         let graph = joined([size.0, size.1], 2, kernels, in_turn);
-        let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
-        prop_assert_eq!(found, additive(&graph, Copies::Exposed));
+        let found = estimated(&graph, &options(&graph), CopyCost::Serial, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, CopyCost::Serial));
     }
 
     /// Of five Parts the judge makes 1,074 programs at most: 2 axes of 3 extents for each Part of each group.
@@ -341,8 +341,8 @@ proptest! {
         size in (5i64..10, 3i64..8), layers in layers_that_branch(5),
     ) {
         let graph = branching([size.0, size.1], OperationKind::MaxPool, &layers);
-        let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
-        prop_assert_eq!(found, additive(&graph, Copies::Exposed));
+        let found = estimated(&graph, &options(&graph), CopyCost::Serial, &mut Costs::default());
+        prop_assert_eq!(found, additive(&graph, CopyCost::Serial));
     }
 
     /// A band may leave out what a join puts beside it, so that bands are not alike. The cycles of boxes of some rows or
@@ -354,13 +354,13 @@ proptest! {
         let graph = joined([size.0, size.1], axis, kernels, in_turn);
         let options = Options { tiles: vec![2, 3], ..options(&graph) };
         let mut costs = Costs::default();
-        let table = enumerate(&graph, &options, Copies::Exposed, Bracket::ALL, &mut costs, &mut RowTable::default());
+        let table = enumerate(&graph, &options, &Pass::new(&options, CopyCost::Serial), &mut costs, &mut RowTable::default());
         let mut bands = 0;
         for last in graph.parts.ids() {
             for (size, candidates) in table.by_last[last].iter().enumerate() {
                 for candidate in candidates {
                     let plan = table.plan(last.before(size), last, candidate);
-                    prop_assert_eq!(candidate.bytes, value(&graph, &plan, Copies::Exposed, &mut costs).0);
+                    prop_assert_eq!(candidate.bytes, value(&graph, &plan, CopyCost::Serial, &mut costs).0);
                     bands += usize::from(plan.tiling.tiles > 1);
                 }
             }
@@ -370,7 +370,7 @@ proptest! {
 
     #[test]
     fn the_search_is_exact_in_its_own_measure_with_weights(
-        size in (6i64..12, 5i64..12), layers in layers(4), copies in prop::sample::select(vec![Copies::Exposed, Copies::Hidden]),
+        size in (6i64..12, 5i64..12), layers in layers(4), copies in prop::sample::select(vec![CopyCost::Serial, CopyCost::Overlapped]),
         more_when_staged in 0u64..100,
     ) {
         let mut graph = network([size.0, size.1], OperationKind::Convolution, &layers);
@@ -404,8 +404,8 @@ proptest! {
 fn a_group_that_lets_go_of_an_input_is_no_better_where_a_part_ahead_reads_it() {
     let layers = [(3, 1, None), (1, 1, None), (1, 1, Some(2)), (1, 1, Some(1)), (1, 2, None)];
     let graph = network([9, 5], OperationKind::MaxPool, &layers);
-    let found = estimated(&graph, &options(&graph), Copies::Exposed, &mut Costs::default());
-    assert_eq!(found, additive(&graph, Copies::Exposed));
+    let found = estimated(&graph, &options(&graph), CopyCost::Serial, &mut Costs::default());
+    assert_eq!(found, additive(&graph, CopyCost::Serial));
     assert!(found.contains(&(1200, 3906)), "{found:?}");
 }
 

@@ -14,10 +14,11 @@ use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Arrangement, Buffer, Content, Placement, Program};
 use crate::npu::timing::Port;
 use crate::plans::live_bytes::{LiveBytes, Share};
+use crate::plans::options::Options;
 use crate::propagator::Propagator;
-use crate::proposals::arena::placer;
-use crate::proposals::placing::arranged;
-use crate::proposals::uncascaded;
+use crate::search::arena::placer;
+use crate::search::uncascaded;
+use crate::search::{arrange, Context};
 
 use crate::schedule::stripe_order::wanted;
 use crate::stripe::{Axis, Region, Span};
@@ -420,7 +421,9 @@ pub fn stacked(program: &Program) -> Placement {
 /// The program of a Proposal and where everything lies, made of its decisions.
 pub fn realised(graph: &CascaderGraph, proposal: &Proposal) -> (Program, Placement) {
     let Proposal { plans, prefetch_bytes, fill_bytes, moves, .. } = proposal;
-    let made = arranged(graph, plans, *prefetch_bytes, *fill_bytes, *moves, &mut Costs::default(), &mut placer(graph));
+    let (options, mut costs, mut placer) = (Options::default(), Costs::default(), placer(graph));
+    let ctx = &mut Context::new(graph, &options, &mut costs, &mut placer);
+    let made = arrange(ctx, plans, *prefetch_bytes, *fill_bytes, *moves);
     let Arrangement { program, placement } = made.expect("legal plans with a place");
     (program, placement)
 }
@@ -448,16 +451,16 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
         return occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>();
     }
     let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
-    let within = |limit_bytes, mut crest| {
-        let peak = occupancy.peak_bytes(&plan.stripes, &ends, &shares, limit_bytes, &mut crest);
-        (peak, crest)
+    let within = |limit_bytes, mut first_failed_line| {
+        let peak = occupancy.peak_bytes(&plan.stripes, &ends, &shares, limit_bytes, &mut first_failed_line);
+        (peak, first_failed_line)
     };
     let peak = within(u64::MAX, 0).0.expect("below the limit");
     // Where it is looked at first changes nothing.
     let end = ends.last().map_or(0, |wanted| wanted.end);
-    for crest in [-1, 0, end / 3, end / 2, end, end + 1] {
-        assert_eq!(within(peak + 1, crest), (Some(peak), crest));
-        let (found, left) = within(peak, crest);
+    for line in [-1, 0, end / 3, end / 2, end, end + 1] {
+        assert_eq!(within(peak + 1, line), (Some(peak), line));
+        let (found, left) = within(peak, line);
         assert_eq!((found, within(peak, left).0), (None, None));
     }
     peak

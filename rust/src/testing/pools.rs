@@ -11,9 +11,9 @@ use crate::model::plan::{CopiedTensor, Plan};
 use crate::model::program::{Content, Moved, Placement, Program, Step};
 use crate::npu::timing::Port;
 use crate::plans::options::MOVES;
-use crate::proposals::arena::{is_right, placer};
-use crate::proposals::uncascaded;
 use crate::schedule::interleave::{interleave, PlanError};
+use crate::search::arena::{is_right, placer};
+use crate::search::uncascaded;
 use crate::testing::networks::{Network, INPUT};
 
 /// Bytes of each tensor of [`graph`].

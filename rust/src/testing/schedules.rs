@@ -13,12 +13,11 @@ use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Content, Program, Step};
 use crate::plans::options::Options;
 use crate::plans::options::MOVES;
-use crate::proposals::arena;
-use crate::proposals::placing::arranged;
-use crate::proposals::{search, uncascaded};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::interleave::interleave;
 use crate::schedule::stripe_order::{is_interior, wanted};
+use crate::search::arena;
+use crate::search::{arrange, search, uncascaded, Context};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::testing::networks::{counted_bytes, device, device_of, realised, skips_rows, stacked, Network, INPUT};
 
@@ -258,7 +257,9 @@ proptest! {
             prop_assert_eq!((&found.placement.pool_bytes, &found.placement.offsets), (&placement.pool_bytes, &placement.offsets));
         }
         let whole = uncascaded(&graph);
-        let uncascaded = arranged(&graph, &whole, 0, 0, MOVES, &mut Costs::default(), &mut arena::placer(&graph)).expect("blocks fit");
+        let (options, mut costs, mut placer) = (Options::default(), Costs::default(), arena::placer(&graph));
+        let ctx = &mut Context::new(&graph, &options, &mut costs, &mut placer);
+        let uncascaded = arrange(ctx, &whole, 0, 0, MOVES).expect("blocks fit");
         let cycles = Costs::default().program(&graph, &uncascaded.program, &uncascaded.placement);
         prop_assert_eq!((uncascaded.placement.bytes(), cycles), (frontier.uncascaded_bytes, frontier.uncascaded_cycles));
     }

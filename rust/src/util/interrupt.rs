@@ -134,9 +134,8 @@ mod tests {
     use crate::cost::Costs;
     use crate::plans::options::Options;
     use crate::plans::options::MOVES;
-    use crate::proposals::arena::placer;
-    use crate::proposals::budgets::Budgets;
-    use crate::proposals::{search, uncascaded};
+    use crate::search::arena::placer;
+    use crate::search::{search, uncascaded, Goal, Search};
     use crate::testing::networks::mobilenet_v1;
     use crate::usmp::{self, Algorithm, Buffer, Lifetime, Params, Pool, Problem};
 
@@ -170,7 +169,7 @@ mod tests {
         let considered = search(&graph, &Options::default()).expect("blocks fit").plans_considered;
         stops_anywhere(considered / 1000, || search(&graph, &Options::default()).is_ok());
         let whole = Arc::new(graph.clone());
-        let within = |bytes| Budgets::new(Arc::clone(&whole), Options::default()).within(bytes).is_ok();
+        let within = |bytes| Search::new(Arc::clone(&whole), Options::default()).run(Goal::Within(bytes)).is_ok();
         stops_anywhere(considered / 1000, || within(300_000));
         stops_anywhere(10, || within(1 << 30));
         let program = crate::schedule::interleave::interleave(&graph, &uncascaded(&graph), &mut Costs::default());

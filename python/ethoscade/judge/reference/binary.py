@@ -12,7 +12,7 @@ import numpy as np
 from ...ir import QUANTISED, Activation, ArithmeticAttrs, Array, DType, Graph, Operator, Tensor
 from .fixed_point import Int64, Undefined, multiply
 from .formulas import HEADROOM_BITS, HEADROOM_BITS_16, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import SIGNED, Inputs, Meaning, given, quantised, quantised_or_words, sloped
+from .meaning import SIGNED, Inputs, ReferenceKernel, given, quantised, quantised_or_words, sloped
 
 _DIFFERENCE_BITS = 7
 """Bits by which SQUARED_DIFFERENCE raises operands of 8 bits before it scales them; of 16 bits by none."""
@@ -156,11 +156,11 @@ def prelu(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return _stored(ofm, np.where(x >= 0, above, multiply(x * slope, *_ratio(ifm, slopes, ofm))))
 
 
-BINARY_MEANINGS: Mapping[str, Meaning] = {
-    "MAXIMUM": Meaning(maximum, quantised_or_words, SIGNED),
-    "MINIMUM": Meaning(minimum, quantised_or_words, SIGNED),
-    "MUL": Meaning(mul, quantised_or_words),
-    "PRELU": Meaning(prelu, sloped, SIGNED),
-    "SQUARED_DIFFERENCE": Meaning(squared_difference, quantised, SIGNED),
-    "SUB": Meaning(sub, quantised_or_words, SIGNED),
+BINARY_MEANINGS: Mapping[str, ReferenceKernel] = {
+    "MAXIMUM": ReferenceKernel(maximum, quantised_or_words, SIGNED),
+    "MINIMUM": ReferenceKernel(minimum, quantised_or_words, SIGNED),
+    "MUL": ReferenceKernel(mul, quantised_or_words),
+    "PRELU": ReferenceKernel(prelu, sloped, SIGNED),
+    "SQUARED_DIFFERENCE": ReferenceKernel(squared_difference, quantised, SIGNED),
+    "SUB": ReferenceKernel(sub, quantised_or_words, SIGNED),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from ...ir import ArithmeticAttrs, Array, Graph, Operator
 from .fixed_point import Int64, Undefined, divide_by_power, high_mul
 from .formulas import clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, eight_bit, given
+from .meaning import INT8, Inputs, ReferenceKernel, eight_bit, given
 from .softmax import reciprocal_of_one_plus
 
 _MOST_SHIFT = 31
@@ -44,4 +44,4 @@ def _bits(x: Int64) -> Int64:
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
-DIVISION_MEANINGS: Mapping[str, Meaning] = {"DIV": Meaning(divide, eight_bit, INT8)}
+DIVISION_MEANINGS: Mapping[str, ReferenceKernel] = {"DIV": ReferenceKernel(divide, eight_bit, INT8)}

@@ -22,7 +22,7 @@ from .formulas import (
     significand_and_shift,
     zero_point_of,
 )
-from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, quantised, quantised_or_words
+from .meaning import INT8, SIGNED, Inputs, ReferenceKernel, anything, given, quantised, quantised_or_words
 
 
 def add(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -138,12 +138,12 @@ def absolute(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.clip(scaled, *ofm.dtype.limits).astype(ofm.dtype.numpy)
 
 
-ELEMENTWISE_MEANINGS: Mapping[str, Meaning] = {
-    "ABS": Meaning(absolute, quantised, INT8),
-    "ADD": Meaning(add, quantised_or_words, SIGNED),
-    "DEQUANTIZE": Meaning(dequantize, anything),
-    "QUANTIZE": Meaning(quantize, anything),
-    "RELU": Meaning(relu, anything, INT8),
-    "RELU6": Meaning(relu, anything, INT8),
-    "RELU_N1_TO_1": Meaning(relu, anything),
+ELEMENTWISE_MEANINGS: Mapping[str, ReferenceKernel] = {
+    "ABS": ReferenceKernel(absolute, quantised, INT8),
+    "ADD": ReferenceKernel(add, quantised_or_words, SIGNED),
+    "DEQUANTIZE": ReferenceKernel(dequantize, anything),
+    "QUANTIZE": ReferenceKernel(quantize, anything),
+    "RELU": ReferenceKernel(relu, anything, INT8),
+    "RELU6": ReferenceKernel(relu, anything, INT8),
+    "RELU_N1_TO_1": ReferenceKernel(relu, anything),
 }

@@ -18,7 +18,7 @@ from . import functions16
 from .fixed_point import INT32_MAX, Int64, Undefined, divide_by_power, high_mul, multiply, saturate
 from .formulas import scale_of, significand_and_shift, stored, zero_point_of
 from .functions16 import Float32, OfReals
-from .meaning import INT8, Domain, Inputs, Meaning, eight_bit, eight_or_sixteen_bit, given, sixteen_bit
+from .meaning import INT8, Domain, Inputs, ReferenceKernel, eight_bit, eight_or_sixteen_bit, given, sixteen_bit
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
@@ -206,21 +206,21 @@ def signed_or_sixteen(graph: Graph, op: Operator) -> str | None:
     return None if sixteen_bit(graph, op) is None else signed(graph, op)
 
 
-def _meaning(function: OfReals, domain: Domain = eight_bit, micro: frozenset[DType] = frozenset()) -> Meaning:
-    return Meaning(of_reals(lambda *_: function), domain, micro)
+def _meaning(function: OfReals, domain: Domain = eight_bit, micro: frozenset[DType] = frozenset()) -> ReferenceKernel:
+    return ReferenceKernel(of_reals(lambda *_: function), domain, micro)
 
 
-FUNCTION_MEANINGS: Mapping[str, Meaning] = {
+FUNCTION_MEANINGS: Mapping[str, ReferenceKernel] = {
     "ELU": _meaning(_elu, signed, INT8),
     "EXP": _meaning(_exp, signed_or_sixteen),
-    "GELU": Meaning(of_reals(_gelu), eight_or_sixteen_bit),
-    "HARD_SWISH": Meaning(hard_swish, eight_bit, INT8),
-    "LEAKY_RELU": Meaning(leaky_relu, eight_or_sixteen_bit, INT8),
-    "LOG": Meaning(of_reals(_log), signed_or_sixteen),
+    "GELU": ReferenceKernel(of_reals(_gelu), eight_or_sixteen_bit),
+    "HARD_SWISH": ReferenceKernel(hard_swish, eight_bit, INT8),
+    "LEAKY_RELU": ReferenceKernel(leaky_relu, eight_or_sixteen_bit, INT8),
+    "LOG": ReferenceKernel(of_reals(_log), signed_or_sixteen),
     "LOGISTIC": _meaning(_logistic, eight_or_sixteen_bit),
-    "NEG": Meaning(negate, signed_or_sixteen),
-    "RELU_0_TO_1": Meaning(unit_relu, eight_bit),
-    "RSQRT": Meaning(rsqrt, signed_or_sixteen, INT8),
-    "SQRT": Meaning(sqrt, signed_or_sixteen),
+    "NEG": ReferenceKernel(negate, signed_or_sixteen),
+    "RELU_0_TO_1": ReferenceKernel(unit_relu, eight_bit),
+    "RSQRT": ReferenceKernel(rsqrt, signed_or_sixteen, INT8),
+    "SQRT": ReferenceKernel(sqrt, signed_or_sixteen),
     "TANH": _meaning(_tanh, eight_or_sixteen_bit),
 }

@@ -13,7 +13,7 @@ import numpy as np
 from ...ir import Array, DType, Graph, Operator
 from .fixed_point import INT32_MAX, Int64, Undefined, divide_by_power, high_mul, multiply, saturate, wrap
 from .formulas import zero_point_of
-from .meaning import INT8, Inputs, Meaning, eight_bit, given
+from .meaning import INT8, Inputs, ReferenceKernel, eight_bit, given
 
 _ONE = 1 << 28  # Q3.28
 _THREE_HALVES = 3 << 27
@@ -59,4 +59,4 @@ def l2_normalization(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.clip(result, lowest, highest).astype(ofm.dtype.numpy)
 
 
-L2_MEANINGS: Mapping[str, Meaning] = {"L2_NORMALIZATION": Meaning(l2_normalization, eight_bit, INT8)}
+L2_MEANINGS: Mapping[str, ReferenceKernel] = {"L2_NORMALIZATION": ReferenceKernel(l2_normalization, eight_bit, INT8)}

@@ -13,7 +13,7 @@ import numpy as np
 from ...ir import Array, Graph, Operator
 from .fixed_point import INT32_MIN, Int64, Undefined, divide_by_power, high_mul, multiply, saturate
 from .formulas import scale_of, significand_and_shift
-from .meaning import INT8, Inputs, Meaning, eight_bit, given
+from .meaning import INT8, Inputs, ReferenceKernel, eight_bit, given
 from .softmax import exp_of_negative, reciprocal_of_one_plus
 
 _DIFF_INTEGER_BITS = 5  # differences to the maximum, and logarithms, are Q5.26
@@ -81,4 +81,4 @@ def log_softmax(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.clip(kept, *ofm.dtype.limits).astype(ofm.dtype.numpy)
 
 
-LOG_SOFTMAX_MEANINGS: Mapping[str, Meaning] = {"LOG_SOFTMAX": Meaning(log_softmax, eight_bit, INT8)}
+LOG_SOFTMAX_MEANINGS: Mapping[str, ReferenceKernel] = {"LOG_SOFTMAX": ReferenceKernel(log_softmax, eight_bit, INT8)}

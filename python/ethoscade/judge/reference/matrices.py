@@ -12,7 +12,7 @@ import numpy as np
 from ...ir import Array, BatchMatMulAttrs, DType, Graph, Operator
 from .fixed_point import scale_sums
 from .formulas import clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, given, quantised
+from .meaning import INT8, Inputs, ReferenceKernel, given, quantised
 
 
 def batch_matmul(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -34,4 +34,4 @@ def batch_matmul(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.clip(scaled + zero_point_of(ofm), *limits).astype(ofm.dtype.numpy)
 
 
-MATRIX_MEANINGS: Mapping[str, Meaning] = {"BATCH_MATMUL": Meaning(batch_matmul, quantised, INT8)}
+MATRIX_MEANINGS: Mapping[str, ReferenceKernel] = {"BATCH_MATMUL": ReferenceKernel(batch_matmul, quantised, INT8)}

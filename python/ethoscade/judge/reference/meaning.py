@@ -22,7 +22,7 @@ SIGNED = frozenset({DType.INT8, DType.INT16})
 
 
 @dataclass(frozen=True)
-class Meaning:
+class ReferenceKernel:
     """A kind's arithmetic: what it makes of its inputs' values, or of several outputs a tuple.
 
     `outside` tells why an operator of the kind is none that is defined here, or None. `micro` are the types of the

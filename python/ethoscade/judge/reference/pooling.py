@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...ir import ArgMaxAttrs, Array, DType, Graph, Operator, PoolAttrs, ReductionAttrs, ResizeBilinearAttrs
 from .fixed_point import multiply, wrap
 from .formulas import Places, bilinear_places, clamp_range, scale_of, significand_and_shift, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, given, ordered, quantised, reduced, summed, summed_or_words
+from .meaning import INT8, SIGNED, Inputs, ReferenceKernel, given, ordered, quantised, reduced, summed, summed_or_words
 from .windows import output_size, pad_spatial, seen, tap
 
 
@@ -148,13 +148,13 @@ def least(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.asarray(given(inputs).min(axis=attrs.axes, keepdims=attrs.keep_dims))
 
 
-POOLING_MEANINGS: Mapping[str, Meaning] = {
-    "ARG_MAX": Meaning(arg_max, ordered, INT8),
-    "AVERAGE_POOL_2D": Meaning(average_pool_2d, quantised, SIGNED),
-    "MAX_POOL_2D": Meaning(max_pool_2d, quantised, SIGNED),
-    "MEAN": Meaning(mean, summed, SIGNED),
-    "REDUCE_MAX": Meaning(largest, reduced, INT8),
-    "REDUCE_MIN": Meaning(least, reduced, INT8),
-    "RESIZE_BILINEAR": Meaning(resize_bilinear, quantised, INT8),
-    "SUM": Meaning(total, summed_or_words, SIGNED),
+POOLING_MEANINGS: Mapping[str, ReferenceKernel] = {
+    "ARG_MAX": ReferenceKernel(arg_max, ordered, INT8),
+    "AVERAGE_POOL_2D": ReferenceKernel(average_pool_2d, quantised, SIGNED),
+    "MAX_POOL_2D": ReferenceKernel(max_pool_2d, quantised, SIGNED),
+    "MEAN": ReferenceKernel(mean, summed, SIGNED),
+    "REDUCE_MAX": ReferenceKernel(largest, reduced, INT8),
+    "REDUCE_MIN": ReferenceKernel(least, reduced, INT8),
+    "RESIZE_BILINEAR": ReferenceKernel(resize_bilinear, quantised, INT8),
+    "SUM": ReferenceKernel(total, summed_or_words, SIGNED),
 }

@@ -14,7 +14,7 @@ from ...ir import Array, DType, Graph, LstmAttrs, LstmInputs, Operator, Quantisa
 from .fixed_point import Int64, multiply, scale_sums
 from .formulas import output_factors, scale_of, significand_and_shift, zero_point_of
 from .functions16 import logistic_of, tanh_of
-from .meaning import SIGNED, Inputs, Meaning, constant_at, given
+from .meaning import SIGNED, Inputs, ReferenceKernel, constant_at, given
 
 _GATE = Tensor("gate", (), DType.INT16, Quantisation((2.0**-12,), (0,)))
 """What the sums of a gate are stored as."""
@@ -76,6 +76,6 @@ def _in_units(value: Int64, scale: float) -> Int64:
     return times << shift if shift >= 0 else (times + (1 << (-shift - 1))) >> -shift
 
 
-RECURRENT_MEANINGS: Mapping[str, Meaning] = {
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": Meaning(lstm, constant_at(LstmInputs.parameters), SIGNED)
+RECURRENT_MEANINGS: Mapping[str, ReferenceKernel] = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": ReferenceKernel(lstm, constant_at(LstmInputs.parameters), SIGNED)
 }

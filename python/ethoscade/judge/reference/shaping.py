@@ -26,7 +26,18 @@ from ...ir import (
     UnpackAttrs,
 )
 from .formulas import nearest_places, scale_of, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, anything, given, joined, quantised, quantised_or_words, understood
+from .meaning import (
+    INT8,
+    SIGNED,
+    Inputs,
+    ReferenceKernel,
+    anything,
+    given,
+    joined,
+    quantised,
+    quantised_or_words,
+    understood,
+)
 
 
 def pad(graph: Graph, op: Operator, inputs: Inputs) -> Array:
@@ -125,24 +136,24 @@ def concatenate(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.concatenate(parts, axis=op.attributes(ConcatenationAttrs).axis)
 
 
-SHAPING_MEANINGS: Mapping[str, Meaning] = {
-    "CONCATENATION": Meaning(concatenate, joined, SIGNED),
-    "EXPAND_DIMS": Meaning(reshape, anything),
-    "GATHER": Meaning(gather, understood, INT8),
-    "MIRROR_PAD": Meaning(mirror_pad, understood, INT8),
-    "PACK": Meaning(pack, understood, SIGNED),
-    "PAD": Meaning(pad, quantised, SIGNED),
-    "PADV2": Meaning(pad, quantised, SIGNED),
-    "RESHAPE": Meaning(reshape, anything),
-    "RESIZE_NEAREST_NEIGHBOR": Meaning(resize_nearest_neighbor, quantised, SIGNED),
-    "REVERSE_V2": Meaning(reverse, understood, frozenset(EIGHT_BIT)),
-    "SHAPE": Meaning(shape_of, understood),
-    "SLICE": Meaning(strided_slice, understood, INT8),
-    "SPLIT": Meaning(split, quantised_or_words, SIGNED),
-    "SPLIT_V": Meaning(split, quantised_or_words, SIGNED),
-    "SQUEEZE": Meaning(reshape, anything),
-    "STRIDED_SLICE": Meaning(strided_slice, understood),
-    "TILE": Meaning(tile, understood),
-    "TRANSPOSE": Meaning(transpose, understood, INT8),
-    "UNPACK": Meaning(unpack, understood, SIGNED),
+SHAPING_MEANINGS: Mapping[str, ReferenceKernel] = {
+    "CONCATENATION": ReferenceKernel(concatenate, joined, SIGNED),
+    "EXPAND_DIMS": ReferenceKernel(reshape, anything),
+    "GATHER": ReferenceKernel(gather, understood, INT8),
+    "MIRROR_PAD": ReferenceKernel(mirror_pad, understood, INT8),
+    "PACK": ReferenceKernel(pack, understood, SIGNED),
+    "PAD": ReferenceKernel(pad, quantised, SIGNED),
+    "PADV2": ReferenceKernel(pad, quantised, SIGNED),
+    "RESHAPE": ReferenceKernel(reshape, anything),
+    "RESIZE_NEAREST_NEIGHBOR": ReferenceKernel(resize_nearest_neighbor, quantised, SIGNED),
+    "REVERSE_V2": ReferenceKernel(reverse, understood, frozenset(EIGHT_BIT)),
+    "SHAPE": ReferenceKernel(shape_of, understood),
+    "SLICE": ReferenceKernel(strided_slice, understood, INT8),
+    "SPLIT": ReferenceKernel(split, quantised_or_words, SIGNED),
+    "SPLIT_V": ReferenceKernel(split, quantised_or_words, SIGNED),
+    "SQUEEZE": ReferenceKernel(reshape, anything),
+    "STRIDED_SLICE": ReferenceKernel(strided_slice, understood),
+    "TILE": ReferenceKernel(tile, understood),
+    "TRANSPOSE": ReferenceKernel(transpose, understood, INT8),
+    "UNPACK": ReferenceKernel(unpack, understood, SIGNED),
 }

@@ -14,7 +14,7 @@ import numpy as np
 from ...ir import Array, DType, Graph, Operator, SoftmaxAttrs
 from .fixed_point import INT32_MAX, Int64, divide_by_power, high_mul, multiply, saturate
 from .formulas import scale_of, significand_and_shift
-from .meaning import INT8, Inputs, Meaning, given, quantised
+from .meaning import INT8, Inputs, ReferenceKernel, given, quantised
 from .softmax_sixteen import softmax_of_int16
 
 _DIFF_INTEGER_BITS = 5  # the scaled difference to the maximum is Q5.26: -32 .. 0
@@ -96,4 +96,4 @@ def softmax(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     return np.clip(result, lowest, highest).astype(ofm.dtype.numpy)
 
 
-SOFTMAX_MEANINGS: Mapping[str, Meaning] = {"SOFTMAX": Meaning(softmax, quantised, INT8)}
+SOFTMAX_MEANINGS: Mapping[str, ReferenceKernel] = {"SOFTMAX": ReferenceKernel(softmax, quantised, INT8)}

@@ -13,7 +13,7 @@ import numpy as np
 from ...ir import Array, Graph, Operator, SvdfAttrs, SvdfInputs
 from .fixed_point import multiply, wrap
 from .formulas import memory_factors, significand_and_shift, zero_point_of
-from .meaning import INT8, Inputs, Meaning, constant_at, given
+from .meaning import INT8, Inputs, ReferenceKernel, constant_at, given
 
 
 def svdf(graph: Graph, op: Operator, inputs: Inputs) -> tuple[Array, ...]:
@@ -41,4 +41,4 @@ def svdf(graph: Graph, op: Operator, inputs: Inputs) -> tuple[Array, ...]:
     return made, after.reshape(state.shape)
 
 
-SVDF_MEANINGS: Mapping[str, Meaning] = {"SVDF": Meaning(svdf, constant_at(SvdfInputs.parameters), INT8)}
+SVDF_MEANINGS: Mapping[str, ReferenceKernel] = {"SVDF": ReferenceKernel(svdf, constant_at(SvdfInputs.parameters), INT8)}

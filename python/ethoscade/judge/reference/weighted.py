@@ -24,7 +24,7 @@ from ...operators import OPERATORS
 from ...util.records import dataclass
 from .fixed_point import Int64, Undefined, multiply_once, scale_sums, wrap
 from .formulas import clamp_range, output_factors, significand_and_shift, zero_point_of
-from .meaning import INT8, SIGNED, Inputs, Meaning, bias_place, given, weighed
+from .meaning import INT8, SIGNED, Inputs, ReferenceKernel, bias_place, given, weighed
 from .windows import correlate, output_size, pad_spatial, seen, tap
 
 
@@ -170,9 +170,9 @@ def _finish_once(operands: _Operands, acc: Int64, activation: Activation) -> Arr
     return np.clip(scaled + zero_point_of(operands.ofm), lowest, highest).astype(operands.ofm.dtype.numpy)
 
 
-WEIGHTED_MEANINGS: Mapping[str, Meaning] = {
-    "CONV_2D": Meaning(conv_2d, weighed, SIGNED),
-    "DEPTHWISE_CONV_2D": Meaning(depthwise_conv_2d, weighed, SIGNED),
-    "FULLY_CONNECTED": Meaning(fully_connected, weighed, SIGNED),
-    "TRANSPOSE_CONV": Meaning(transpose_conv, weighed, INT8),
+WEIGHTED_MEANINGS: Mapping[str, ReferenceKernel] = {
+    "CONV_2D": ReferenceKernel(conv_2d, weighed, SIGNED),
+    "DEPTHWISE_CONV_2D": ReferenceKernel(depthwise_conv_2d, weighed, SIGNED),
+    "FULLY_CONNECTED": ReferenceKernel(fully_connected, weighed, SIGNED),
+    "TRANSPOSE_CONV": ReferenceKernel(transpose_conv, weighed, INT8),
 }

@@ -14,10 +14,10 @@ use crate::model::program::{Arrangement, Placement, Program, Step};
 use crate::npu::timing::Port;
 use crate::plans::options::Options;
 use crate::plans::options::MOVES;
-use crate::proposals::arena::{is_right, placer};
-use crate::proposals::{search, uncascaded};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
+use crate::search::arena::{is_right, placer};
+use crate::search::{search, uncascaded};
 use crate::testing::networks::{mobilenet_v1, mobilenet_v2, plain, realised, stacked, Network, INPUT};
 
 fn memory(name: &str, rate: (u32, u32)) -> Port {

@@ -13,9 +13,9 @@ use crate::npu::registers::Register;
 use crate::npu::timing::system::CONSTANTS_REGION;
 use crate::npu::timing::walk::Action;
 use crate::plans::options::MOVES;
-use crate::proposals::arena::placer;
-use crate::proposals::uncascaded;
 use crate::schedule::interleave::interleave;
+use crate::search::arena::placer;
+use crate::search::uncascaded;
 use crate::testing::networks::{Network, INPUT};
 
 /// The one stream of a chain of convolutions, each in one piece with its constants in place; `contents` number these.

@@ -21,9 +21,9 @@ use crate::npu::shram;
 use crate::npu::timing::kernel::Costing;
 use crate::npu::timing::{Port, System};
 use crate::plans::options::MOVES;
-use crate::proposals::arena::placer;
-use crate::proposals::uncascaded;
 use crate::schedule::interleave::interleave;
+use crate::search::arena::placer;
+use crate::search::uncascaded;
 use crate::testing::networks::{device, plain, Network, INPUT};
 
 fn npu() -> EthosU {

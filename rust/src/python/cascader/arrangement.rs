@@ -15,12 +15,12 @@ use crate::cost::{commands, Costs};
 use crate::model::graph;
 use crate::model::memory::Memories;
 use crate::model::program::Arrangement;
-use crate::plans::options::MOVES;
-use crate::proposals::arena::placer;
-use crate::proposals::placing::arranged;
+use crate::plans::options::{Options, MOVES};
 use crate::python::interruptible;
 use crate::python::pickling::class;
 use crate::python::streams::StreamCommand;
+use crate::search::arena::placer;
+use crate::search::{arrange, Context};
 
 /// A program and where its buffers lie.
 #[pyclass(frozen, get_all, name = "Arrangement", module = "ethoscade._core")]
@@ -118,7 +118,10 @@ impl Decisions {
     ) -> PyResult<Arrangement> {
         let Decisions { plans, prefetch_bytes, fill_bytes, moves } = self;
         let costs = &mut Costs::default();
-        let work = || arranged(graph, plans, *prefetch_bytes, *fill_bytes, *moves, costs, &mut placer(graph));
+        let work = || {
+            let (options, placer) = (Options::default(), &mut placer(graph));
+            arrange(&mut Context::new(graph, &options, costs, placer), plans, *prefetch_bytes, *fill_bytes, *moves)
+        };
         Ok(interruptible::run(py, tick, work)??)
     }
 }

@@ -7,9 +7,9 @@ use pyo3::types::PyDict;
 
 use crate::checker::Complaint;
 use crate::model::graph::GraphError;
-use crate::proposals::arena::ArenaError;
-use crate::proposals::error::SearchError;
 use crate::schedule::interleave::PlanError;
+use crate::search::arena::ArenaError;
+use crate::search::error::SearchError;
 
 /// What an error says besides its sentence: attributes of the exception, by name.
 type Attributes<'py> = Bound<'py, PyDict>;

@@ -10,8 +10,8 @@ use super::error::known;
 use super::graph::CascaderGraph;
 use super::step::{listed, optional, to_step, PyStep, Reduced};
 use crate::model::program::{Buffer, Content, LiveWindow, Program};
-use crate::proposals::arena;
 use crate::python::pickling::class;
+use crate::search::arena;
 use crate::usmp;
 
 /// What `PyProgram::new` makes a program of again.

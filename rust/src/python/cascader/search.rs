@@ -13,10 +13,9 @@ use crate::model::graph;
 use crate::model::plan::Proposal;
 use crate::model::program::Arrangement;
 use crate::plans::options::{Options, MOST_TUNED, MOVES, TUNED};
-use crate::proposals::budgets::Budgets;
-use crate::proposals::{search, Frontier, Stop};
 use crate::python::interruptible;
 use crate::python::pickling::class;
+use crate::search::{Frontier, Goal, Search, Stop};
 use crate::util::pareto::Epsilon;
 
 /// What a Proposal is made of again: bytes, cycles, the two limits of early copies, Plans.
@@ -131,6 +130,7 @@ impl PyFrontier {
         stop_reason: &str,
         epsilon: (u64, u64),
         placements: u64,
+        floor_is_bound: bool,
     ) -> PyResult<PyFrontier> {
         let frontier = Frontier {
             proposals: Vec::new(),
@@ -142,6 +142,7 @@ impl PyFrontier {
             placements,
             stopped: STOPS[known("stop reason", stop_reason, &STOPS.map(stop_name))?],
             epsilon: Epsilon { parts: epsilon.0, of: epsilon.1 },
+            floor_is_bound,
         };
         Ok(PyFrontier { frontier, proposals: PyTuple::new(py, proposals)?.unbind() })
     }
@@ -157,6 +158,7 @@ impl PyFrontier {
             self.stop_reason(),
             self.epsilon(),
             self.placements(),
+            self.floor_is_bound(),
         );
         Ok((class::<PyFrontier>(py), fields.into_pyobject(py)?))
     }
@@ -191,6 +193,10 @@ impl PyFrontier {
     #[getter]
     fn placements(&self) -> u64 {
         self.frontier.placements
+    }
+    #[getter]
+    fn floor_is_bound(&self) -> bool {
+        self.frontier.floor_is_bound
     }
     fn __repr__(&self, py: Python<'_>) -> String {
         format!("Frontier({} proposals)", self.proposals.bind(py).len())
@@ -243,65 +249,59 @@ fn frontier_of(py: Python<'_>, graph: &Arc<graph::CascaderGraph>, mut frontier: 
     Ok(PyFrontier { frontier, proposals })
 }
 
-/// What budgets are asked of: searches are made when they are first wanted, and kept.
-#[pyclass(frozen, module = "ethoscade._core")]
-struct BudgetSearch {
+/// The search of one graph. What several goals need is made once and kept.
+#[pyclass(frozen, name = "Search", module = "ethoscade._core")]
+struct PySearch {
     graph: Arc<graph::CascaderGraph>,
-    budgets: Budgets,
+    search: Search,
+}
+
+impl PySearch {
+    fn run(&self, py: Python<'_>, goal: Goal, tick: Option<&Py<PyAny>>) -> PyResult<PyFrontier> {
+        let found = interruptible::run(py, tick, || self.search.run(goal))??;
+        frontier_of(py, &self.graph, found)
+    }
 }
 
 #[pymethods]
-impl BudgetSearch {
+impl PySearch {
     #[new]
-    #[pyo3(signature = (graph, *, resolution=None, tuning=Vec::new()))]
-    fn new(graph: &CascaderGraph, resolution: Option<u64>, tuning: Vec<(String, u64)>) -> PyResult<BudgetSearch> {
-        let options = options_of(None, resolution, &tuning)?;
+    #[pyo3(signature = (graph, *, max_group=None, resolution=None, tuning=Vec::new()))]
+    fn new(
+        graph: &CascaderGraph,
+        max_group: Option<usize>,
+        resolution: Option<u64>,
+        tuning: Vec<(String, u64)>,
+    ) -> PyResult<PySearch> {
+        let options = options_of(max_group, resolution, &tuning)?;
         let graph = Arc::clone(&graph.graph);
-        Ok(BudgetSearch { budgets: Budgets::new(Arc::clone(&graph), options), graph })
+        Ok(PySearch { search: Search::new(Arc::clone(&graph), options), graph })
     }
-    /// Whether `budget_bytes` are enough; None where only the whole frontier can tell.
+    /// Whether `budget_bytes` are enough.
     #[pyo3(signature = (budget_bytes, tick=None))]
-    fn fits(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<bool>> {
-        Ok(interruptible::run(py, tick.as_ref(), || self.budgets.fits(budget_bytes))??)
+    fn fits(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<bool> {
+        Ok(interruptible::run(py, tick.as_ref(), || self.search.fits(budget_bytes))??)
     }
-    /// The fastest Proposal found within `budget_bytes`, and the leanest, as a frontier; None where only the whole one can
-    /// tell whether there is any.
+    /// The floor, and the fastest Proposal found within `budget_bytes` if that is no less.
     #[pyo3(signature = (budget_bytes, tick=None))]
-    fn within(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<PyFrontier>> {
-        let found = interruptible::run(py, tick.as_ref(), || self.budgets.within(budget_bytes))??;
-        found.map(|frontier| frontier_of(py, &self.graph, frontier)).transpose()
+    fn within(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
+        self.run(py, Goal::Within(budget_bytes), tick.as_ref())
     }
-    /// The leanest Proposal that is told beside the answer to `budget_bytes`, as a frontier; None where only the whole one
-    /// can tell.
-    #[pyo3(signature = (budget_bytes, tick=None))]
-    fn leanest(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<Option<PyFrontier>> {
-        let found = interruptible::run(py, tick.as_ref(), || self.budgets.leanest(budget_bytes))??;
-        found.map(|frontier| frontier_of(py, &self.graph, frontier)).transpose()
+    /// The fastest Proposal, and an upper bound of the floor.
+    #[pyo3(signature = (tick=None))]
+    fn fastest(&self, py: Python<'_>, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
+        self.run(py, Goal::Fastest, tick.as_ref())
+    }
+    /// The Proposal of fewest bytes.
+    #[pyo3(signature = (tick=None))]
+    fn floor(&self, py: Python<'_>, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
+        self.run(py, Goal::Floor, tick.as_ref())
     }
     /// Every Pareto-efficient Proposal.
     #[pyo3(signature = (tick=None))]
     fn frontier(&self, py: Python<'_>, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
-        let frontier = interruptible::run(py, tick.as_ref(), || self.budgets.frontier())??;
-        frontier_of(py, &self.graph, frontier)
+        self.run(py, Goal::Front, tick.as_ref())
     }
-}
-
-/// Search all Plans and Proposals of a graph; options left out keep their defaults. Only where no resolution is given, a
-/// cheap search is followed by a finer one. `tuning` sets figures of the options by name, for benches. `tick` is called now
-/// and then; what it raises ends the search.
-#[pyfunction]
-#[pyo3(signature = (graph, *, max_group=None, resolution=None, tuning=Vec::new(), tick=None))]
-fn search_cascades(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    max_group: Option<usize>,
-    resolution: Option<u64>,
-    tuning: Vec<(String, u64)>,
-    tick: Option<Py<PyAny>>,
-) -> PyResult<PyFrontier> {
-    let options = options_of(max_group, resolution, &tuning)?;
-    let frontier = interruptible::run(py, tick.as_ref(), || search(&graph.graph, &options))??;
-    frontier_of(py, &graph.graph, frontier)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -310,6 +310,5 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyPlan>()?;
     module.add_class::<PyProposal>()?;
     module.add_class::<PyFrontier>()?;
-    module.add_class::<BudgetSearch>()?;
-    module.add_function(wrap_pyfunction!(search_cascades, module)?)
+    module.add_class::<PySearch>()
 }

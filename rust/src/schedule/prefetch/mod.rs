@@ -17,22 +17,6 @@ use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
 use issue::{live_bytes, Copy, IssuePlaces, Issuer};
 
-/// Which limits for early copies are tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitOptions {
-    /// One limit is lower than the program's own peak by one part in so many, as early copies are hard to place: a
-    /// larger figure takes off less. At least 1.
-    pub lean: u64,
-    /// How often geometric means are put between neighbouring limits: each time doubles the limits that are tried.
-    pub halvings: u32,
-}
-
-impl Default for LimitOptions {
-    fn default() -> LimitOptions {
-        LimitOptions { lean: 4, halvings: 3 }
-    }
-}
-
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
     live_bytes(program).into_iter().max().unwrap_or(0)
@@ -166,7 +150,7 @@ impl Filled<'_> {
 
 /// What a program takes, as far as that can be told before it is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sketch {
+pub struct ProgramEstimate {
     /// Bytes up to which copies of constants are issued early; 0 for none.
     pub prefetch_bytes: u64,
     /// Most bytes in use at any step.
@@ -178,37 +162,37 @@ pub struct Sketch {
 /// What a program takes under each limit for early copies that is worth trying: none, limits in even ratios from the
 /// program's own peak up to where every copy is in time, and those of `extra`. Ascending in limits; one that is no
 /// faster than a lower one is left out.
-pub fn sketches(program: &Program, extra: &[u64], options: &LimitOptions) -> Vec<Sketch> {
+pub fn estimates(program: &Program, extra: &[u64], halvings: u32) -> Vec<ProgramEstimate> {
     let issuer = with_latest_starts(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
-    let mut found = vec![Sketch { prefetch_bytes: 0, peak_bytes: own, cycles }];
-    for limit in limits(&issuer, own, extra, options) {
+    let mut found = vec![ProgramEstimate { prefetch_bytes: 0, peak_bytes: own, cycles }];
+    for limit in limits(&issuer, own, extra, halvings) {
         let issue = issuer.issued(limit);
         let peak_bytes = issue.peak_bytes.max(own);
         if found.iter().all(|known| issue.cycles < known.cycles) {
-            found.push(Sketch { prefetch_bytes: limit, peak_bytes, cycles: issue.cycles });
+            found.push(ProgramEstimate { prefetch_bytes: limit, peak_bytes, cycles: issue.cycles });
         }
     }
     found
 }
 
-/// What is `known` of a program, all of its sketches, and what it takes under other limits `beside` these: as if the limits
+/// What is `known` of a program, all of its estimates, and what it takes under other limits `beside` these: as if the limits
 /// had been among them.
-pub fn sketches_beside(program: &Program, known: &[Sketch], beside: &[u64]) -> Vec<Sketch> {
+pub fn estimates_beside(program: &Program, known: &[ProgramEstimate], beside: &[u64]) -> Vec<ProgramEstimate> {
     let issuer = with_latest_starts(program);
-    let own = known.first().map_or(0, |sketch| sketch.peak_bytes);
-    let is_new = |limit: &&u64| **limit >= own && known.iter().all(|sketch| sketch.prefetch_bytes != **limit);
-    let sketch = |&limit: &u64| {
+    let own = known.first().map_or(0, |estimate| estimate.peak_bytes);
+    let is_new = |limit: &&u64| **limit >= own && known.iter().all(|estimate| estimate.prefetch_bytes != **limit);
+    let estimate = |&limit: &u64| {
         let issue = issuer.issued(limit);
-        Sketch { prefetch_bytes: limit, peak_bytes: issue.peak_bytes.max(own), cycles: issue.cycles }
+        ProgramEstimate { prefetch_bytes: limit, peak_bytes: issue.peak_bytes.max(own), cycles: issue.cycles }
     };
-    let mut found: Vec<Sketch> = known.to_vec();
-    found.extend(beside.iter().filter(is_new).filter(|_| !issuer.copies.is_empty()).map(sketch));
-    found.sort_by_key(|sketch| sketch.prefetch_bytes);
+    let mut found: Vec<ProgramEstimate> = known.to_vec();
+    found.extend(beside.iter().filter(is_new).filter(|_| !issuer.copies.is_empty()).map(estimate));
+    found.sort_by_key(|estimate| estimate.prefetch_bytes);
     let mut fewest = u64::MAX;
-    found.retain(|sketch| {
-        let is_faster = sketch.cycles < fewest;
-        fewest = fewest.min(sketch.cycles);
+    found.retain(|estimate| {
+        let is_faster = estimate.cycles < fewest;
+        fewest = fewest.min(estimate.cycles);
         is_faster
     });
     found
@@ -242,19 +226,19 @@ fn mean(a: u64, b: u64) -> u64 {
 }
 
 /// Limits to try for early copies, none if there are no copies; without early copies the program takes `own` bytes.
-fn limits(issuer: &Issuer, own: u64, extra: &[u64], options: &LimitOptions) -> Vec<u64> {
+/// Between neighbours their geometric mean is put, `halvings` times.
+fn limits(issuer: &Issuer, own: u64, extra: &[u64], halvings: u32) -> Vec<u64> {
     if issuer.copies.is_empty() {
         return Vec::new();
     }
     let most = issuer.issued(u64::MAX).peak_bytes.max(own);
     let mut limits = vec![own, most];
-    for _ in 0..options.halvings {
+    for _ in 0..halvings {
         let means: Vec<u64> = limits.windows(2).map(|pair| mean(pair[0], pair[1])).collect();
         limits.extend(means);
         limits.sort_unstable();
     }
     limits.extend(extra.iter().copied().filter(|limit| (own..most).contains(limit)));
-    limits.push(own - own / options.lean);
     limits.sort_unstable();
     limits.dedup();
     limits
@@ -270,9 +254,11 @@ mod tests {
     use crate::model::operation::{LookUpTable, OperationKind};
     use crate::model::plan::{Plan, Staging};
     use crate::model::program::{Moved, Step};
-    use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
+    use crate::search::uncascaded;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
+
+    const HALVINGS: u32 = 3;
 
     /// Every Part whole and alone, convolutions with their constants staged so.
     fn staged(graph: &CascaderGraph, staging: Staging) -> Program {
@@ -302,13 +288,13 @@ mod tests {
     fn limits_that_are_asked_for_later_tell_what_they_would_have_told() {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
-            let (own, options) = (peak_bytes(&program), LimitOptions::default());
+            let own = peak_bytes(&program);
             for first in [&[][..], &[own + own / 7, 2 * own]] {
-                let known = sketches(&program, first, &options);
+                let known = estimates(&program, first, HALVINGS);
                 for later in [vec![own / 2, own, own + 16], vec![own + own / 3, 3 * own, own + own / 7], vec![64 * own]]
                 {
                     let all = [first, &later[..]].concat();
-                    assert_eq!(sketches_beside(&program, &known, &later), sketches(&program, &all, &options));
+                    assert_eq!(estimates_beside(&program, &known, &later), estimates(&program, &all, HALVINGS));
                 }
             }
         }
@@ -320,7 +306,7 @@ mod tests {
             let program = staged(&graph, staging);
             let own = peak_bytes(&program);
             let issuer = with_latest_starts(&program);
-            let limits = limits(&issuer, own, &[], &LimitOptions::default());
+            let limits = limits(&issuer, own, &[], HALVINGS);
             assert!(limits.len() > 2 && limits.is_sorted());
             for limit in limits {
                 let ahead = ahead(&graph, &program, limit);
@@ -334,16 +320,18 @@ mod tests {
     }
 
     #[test]
-    fn sketches_are_faster_with_more_room() {
+    fn estimates_are_faster_with_more_room() {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
-            let sketches = sketches(&program, &[], &LimitOptions::default());
-            let none = Sketch { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
-            assert!(sketches[0] == none && sketches.len() > 1);
-            let better = |a: &Sketch, b: &Sketch| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;
-            assert!(sketches.is_sorted_by(better));
+            let estimates = estimates(&program, &[], HALVINGS);
+            let none =
+                ProgramEstimate { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
+            assert!(estimates[0] == none && estimates.len() > 1);
+            let better =
+                |a: &ProgramEstimate, b: &ProgramEstimate| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;
+            assert!(estimates.is_sorted_by(better));
             let fastest = total_cycles(&ahead(&graph, &program, u64::MAX));
-            assert_eq!(sketches.last().map(|sketch| sketch.cycles), Some(fastest));
+            assert_eq!(estimates.last().map(|estimate| estimate.cycles), Some(fastest));
         }
     }
 
@@ -351,9 +339,7 @@ mod tests {
     fn no_limit_beyond_the_last_one_changes_anything() {
         let graph = mobilenet_v1();
         let program = staged(&graph, Staging::Whole);
-        let last = *limits(&with_latest_starts(&program), peak_bytes(&program), &[], &LimitOptions::default())
-            .last()
-            .expect("limits");
+        let last = *limits(&with_latest_starts(&program), peak_bytes(&program), &[], HALVINGS).last().expect("limits");
         assert_eq!(ahead(&graph, &program, last), ahead(&graph, &program, u64::MAX));
         assert_eq!(peak_bytes(&ahead(&graph, &program, last)), last);
     }

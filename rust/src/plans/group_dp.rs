@@ -19,8 +19,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::table::{Candidate, Node, PlanTable};
-use super::ways::{shapes, Cycles, Way, Ways};
+use super::part_variants::{shapes, Cycles, PartVariant, PartVariants};
+use super::table::{GroupPlan, Node, PlanTable};
 use crate::model::graph::{CascaderGraph, Input};
 use crate::model::ids::{IdVec, PartId};
 use crate::model::memory::aligned;
@@ -28,8 +28,9 @@ use crate::model::plan::Staging;
 use crate::plans::bands::Bands;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
 use crate::plans::options::Options;
-use crate::plans::outlook::{Closing, Growing, Meeting, Outlook};
-use crate::plans::prefix_fronts::{limit_bytes, Known, Threshold};
+use crate::plans::outlook::{CloseCost, ConcurrentBuffers, ExtendCost, Outlook};
+use crate::plans::pass::Pass;
+use crate::plans::prefix_fronts::{limit_bytes, DominanceBound, KnownFront};
 use crate::plans::rolling_rows::{RowCache, RowTable};
 use crate::stripe::{Span, Tiling};
 use crate::util::interrupt;
@@ -44,7 +45,7 @@ struct Open {
     cycles: u64,
     kernels: Cycles,
     /// Its buffers that are surely in use at once.
-    meeting: Meeting,
+    meeting: ConcurrentBuffers,
 }
 
 /// Open groups with the same stripes of all Parts on which a buffer still to come depends.
@@ -74,8 +75,8 @@ struct Run {
 struct Extending<'a> {
     stripe: i64,
     open: &'a [Bucket],
-    /// Ways to run the Part.
-    ways: &'a [Way],
+    /// PartVariants to run the Part.
+    ways: &'a [PartVariant],
     /// Bytes of the buffer in front of each bucket.
     rolling: &'a [u64],
     /// Bytes of a buffer that would hold all of its output.
@@ -100,7 +101,7 @@ impl Extending<'_> {
         let kernels = before.map_or(way.kernels, |state| state.kernels.and(way.kernels));
         let meeting = match before {
             Some(state) => state.meeting.with(way.staged_bytes, node.rolling_bytes, self.whole_bytes),
-            None => Meeting::default().with(step.bytes, 0, 0),
+            None => ConcurrentBuffers::default().with(step.bytes, 0, 0),
         };
         Open { node, index: 0, bytes: step.bytes, cycles: step.cycles, kernels, meeting }
     }
@@ -125,16 +126,15 @@ impl Point for GrowthStep {
 }
 
 /// What it takes to grow the groups of one last Part and tiling.
-pub struct Grower<'a, 'g> {
+pub struct GroupDp<'a, 'g> {
     pub graph: &'g CascaderGraph,
     pub options: &'a Options,
-    /// Bytes that cascades must stay within to be of use.
-    pub limit_bytes: u64,
-    pub ways: &'a mut Ways<'g>,
+    pub pass: &'a Pass,
+    pub ways: &'a mut PartVariants<'g>,
     pub rows: &'a mut RowTable,
     pub table: &'a mut PlanTable,
     /// What is known of the Parts up to `last`, with and without single Parts in stripes.
-    pub known: &'a mut [Known; 2],
+    pub known: &'a mut [KnownFront; 2],
     /// What live bytes depend on besides decisions, by number of Parts minus one.
     pub groups: &'a [LiveBytes],
     /// By number of Parts minus one, the Part at which everything that the first one feeds has come together.
@@ -145,15 +145,15 @@ pub struct Grower<'a, 'g> {
     /// How far back they may reach, and what is wanted of each Part.
     pub bands: &'a Bands<'g>,
     /// Line of the last Part's output behind which the last Plan that was walked took too much.
-    pub crest: i64,
+    pub first_failed_line: i64,
     /// Scratch memory for points whose front is wanted.
-    pub crowd: &'a mut FrontBuilder,
+    pub scratch: &'a mut FrontBuilder,
 }
 
-impl Grower<'_, '_> {
+impl GroupDp<'_, '_> {
     /// Grow them as long as they are of use, and add the Plans that they make to those `found`, by number of Parts
     /// minus one.
-    pub fn run(&mut self, found: &mut Vec<Vec<Candidate>>) {
+    pub fn run(&mut self, found: &mut Vec<Vec<GroupPlan>>) {
         let mut open: Vec<Bucket> = Vec::new();
         let outlook = self.outlook();
         let bands = self.bands;
@@ -174,7 +174,13 @@ impl Grower<'_, '_> {
     }
 
     /// Extend every open group by Part `first`, in every way, and keep the front per bucket.
-    fn extend(&mut self, first: PartId, open: &[Bucket], outlook: &[Threshold], ends: &[Vec<Span>]) -> Vec<Bucket> {
+    fn extend(
+        &mut self,
+        first: PartId,
+        open: &[Bucket],
+        outlook: &[DominanceBound],
+        ends: &[Vec<Span>],
+    ) -> Vec<Bucket> {
         let tensor = &self.graph.tensors[self.graph.output(first)];
         let line_bytes = self.bands.across(first) * tensor.pixel_bytes;
         let whole_bytes = line_bytes * tensor.plane[self.bands.tiling.roll as usize] as u64;
@@ -214,7 +220,7 @@ impl Grower<'_, '_> {
                 if self.by_profile() {
                     self.keep(first, kept, &ends[0], &looked_at, &mut steps);
                 }
-                thin(&mut steps, self.options.resolution);
+                thin(&mut steps, self.pass.resolution);
                 let mut stripes = SmallVec::from_slice(&[stripe]);
                 stripes.extend_from_slice(&alike[0].stripes[..kept]);
                 fresh.push((stripes, steps));
@@ -233,47 +239,47 @@ impl Grower<'_, '_> {
     /// Extend the open groups of buckets that become one bucket, in every way. Returns the front of the results, or
     /// all of them where profiles tell them apart.
     fn step(&mut self, buckets: Range<usize>, looked_at: &mut Extending) -> Vec<GrowthStep> {
-        self.crowd.clear();
+        self.scratch.clear();
         let start = looked_at.count;
-        let limit_bytes = if self.by_profile() { u64::MAX } else { self.limit_bytes };
+        let limit_bytes = if self.by_profile() { u64::MAX } else { self.pass.range.most_bytes };
         for bucket in buckets {
-            for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {
+            for (way, &PartVariant { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {
                 let bytes = staged_bytes + looked_at.rolling[bucket];
                 let front = &looked_at.open[bucket].front;
                 let fits = |state: &Open| state.bytes + bytes <= limit_bytes;
                 let within = if front.last().is_none_or(fits) { front.len() } else { front.partition_point(fits) };
-                looked_at.runs.push(Run { first: start + self.crowd.count() as u32, bucket: bucket as u32, way });
-                self.crowd.add(&front[..within], bytes, cycles);
+                looked_at.runs.push(Run { first: start + self.scratch.count() as u32, bucket: bucket as u32, way });
+                self.scratch.add(&front[..within], bytes, cycles);
             }
         }
-        looked_at.count += self.crowd.count() as u32;
-        self.table.considered += self.crowd.count() as u64;
+        looked_at.count += self.scratch.count() as u32;
+        self.table.considered += self.scratch.count() as u64;
         let step = |(number, bytes, cycles)| GrowthStep { bytes, cycles, number: start + number as u32 };
         if self.by_profile() {
-            self.crowd.all().map(step).collect()
+            self.scratch.all().map(step).collect()
         } else {
-            self.crowd.front().map(step).collect()
+            self.scratch.front().map(step).collect()
         }
     }
 
-    fn begin(&mut self, looked_at: &mut Extending, outlook: &[Threshold]) -> Vec<GrowthStep> {
+    fn begin(&mut self, looked_at: &mut Extending, outlook: &[DominanceBound]) -> Vec<GrowthStep> {
         let tensor = &self.graph.tensors[self.graph.output(self.last)];
         let rows = if self.bands.tiling == Tiling::WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
         let coming = rows as u64 * tensor.pixel_bytes;
         let mut front = Vec::new();
-        for (way, &Way { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {
+        for (way, &PartVariant { staged_bytes, cycles, .. }) in (0u32..).zip(looked_at.ways) {
             looked_at.runs.push(Run { first: way, bucket: 0, way });
             front.push(GrowthStep { bytes: staged_bytes + coming, cycles, number: way });
         }
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
         Self::drop_useless(&mut front, looked_at, outlook);
-        thin(&mut front, self.options.resolution);
+        thin(&mut front, self.pass.resolution);
         front
     }
 
     /// Drop the open groups that nothing of use can grow from.
-    fn drop_useless(steps: &mut Vec<GrowthStep>, looked_at: &Extending, outlook: &[Threshold]) {
+    fn drop_useless(steps: &mut Vec<GrowthStep>, looked_at: &Extending, outlook: &[DominanceBound]) {
         steps.retain(|step| {
             let limit = limit_bytes(outlook, step.cycles);
             step.bytes < limit || limit > 0 && looked_at.grown(step).meeting.bytes() < limit
@@ -286,16 +292,16 @@ impl Grower<'_, '_> {
             return Outlook::unknown(self.groups.len());
         }
         let groups = self.bands.firsts().zip(self.groups).map(|(first, group)| {
-            let growing = Growing { bytes: self.bands.least_buffer_bytes(first), cycles: self.fewest[first] };
+            let growing = ExtendCost { bytes: self.bands.least_buffer_bytes(first), cycles: self.fewest[first] };
             let (beside_bytes, least_bytes) = (group.beside_bytes(self.bands.tiling.tiles), group.least_bytes());
-            (growing, Closing { beside_bytes, least_bytes, thresholds: self.thresholds(first).concat() })
+            (growing, CloseCost { beside_bytes, least_bytes, thresholds: self.thresholds(first).concat() })
         });
         Outlook::new(&groups.collect::<Vec<_>>())
     }
 
     /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
     fn by_profile(&self) -> bool {
-        self.options.resolution == 0 && self.bands.tiling.tiles == 1
+        self.pass.resolution == 0 && self.bands.tiling.tiles == 1
     }
 
     /// Keep the open groups `first..=last` that no other one is as good as: in its whole profile and in cycles. All
@@ -347,19 +353,19 @@ impl Grower<'_, '_> {
     /// Bound the open groups of one stripe extent over all buckets: `max_points`, and fewer where more than
     /// `max_fork` Parts tell buckets apart, because measuring a buffer ahead then walks all of these Parts.
     fn bound(&mut self, kept: usize, fresh: &mut [(SmallVec<[i64; 4]>, Vec<GrowthStep>)]) {
-        let Options { max_points, max_fork, .. } = *self.options;
+        let (max_points, max_fork) = (self.pass.max_points, self.options.max_fork);
         let limit = if kept > max_fork { (max_points.saturating_mul(max_fork) / kept).max(1) } else { max_points };
         if fresh.iter().map(|(_, steps)| steps.len()).sum::<usize>() <= limit {
             return;
         }
-        self.crowd.clear();
+        self.scratch.clear();
         let mut all = Vec::new();
         for (owner, (_, steps)) in (0u32..).zip(&mut *fresh) {
-            self.crowd.add(steps, 0, 0);
+            self.scratch.add(steps, 0, 0);
             all.extend(steps.drain(..).map(|step| Owned { owner, step }));
         }
-        let mut front: Vec<Owned> = self.crowd.front().map(|(number, ..)| all[number]).collect();
-        let taken = thin_to(&mut front, self.options.resolution, limit);
+        let mut front: Vec<Owned> = self.scratch.front().map(|(number, ..)| all[number]).collect();
+        let taken = thin_to(&mut front, self.pass.resolution, limit);
         self.table.crowded = Some(self.table.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
         for Owned { owner, step } in front {
             fresh[owner as usize].1.push(step);
@@ -385,7 +391,7 @@ impl Grower<'_, '_> {
     }
 
     /// Add the candidates of the group of `size` + 1 Parts that its open ones make to those `found`.
-    fn close(&mut self, size: usize, open: &[Bucket], ends: &[Span], found: &mut Vec<Candidate>) {
+    fn close(&mut self, size: usize, open: &[Bucket], ends: &[Span], found: &mut Vec<GroupPlan>) {
         let occupancy = &self.groups[size];
         let mut states: Vec<&Open> = open.iter().flat_map(|bucket| &bucket.front).collect();
         states.sort_by_key(|state| (state.cycles, state.bytes));
@@ -414,31 +420,31 @@ impl Grower<'_, '_> {
             if let Some(bytes) = bytes {
                 leanest = bytes;
                 let (tiling, Open { index: node, cycles, kernels, .. }) = (self.bands.tiling, *state);
-                fresh.push(Candidate { tiling, node, bytes, cycles, kernels });
+                fresh.push(GroupPlan { tiling, node, bytes, cycles, kernels });
             }
         }
         if fresh.is_empty() {
             return;
         }
-        let steady = |candidate: &&Candidate| size > 0 || !self.table.is_striped(self.graph, self.last, candidate);
-        let prefixes = [&self.table.growing, &self.table.steady].map(|prefixes| prefixes.before(first));
-        let [growing, settled] = self.known;
-        growing.add(prefixes[0], &fresh.iter().rev().collect::<Vec<_>>());
-        settled.add(prefixes[1], &fresh.iter().rev().filter(steady).collect::<Vec<_>>());
+        let steady = |candidate: &&GroupPlan| size > 0 || !self.table.is_striped(self.graph, self.last, candidate);
+        let prefixes = [&self.table.with_overlap, &self.table.without_overlap].map(|prefixes| prefixes.before(first));
+        let [with_overlap, without_overlap] = self.known;
+        with_overlap.add(prefixes[0], &fresh.iter().rev().collect::<Vec<_>>());
+        without_overlap.add(prefixes[1], &fresh.iter().rev().filter(steady).collect::<Vec<_>>());
         found.extend(fresh);
         keep_front(found);
     }
 
     /// What a Plan of Parts `first..=last` must stay below to be of use, with and without single Parts in stripes.
-    fn thresholds(&self, first: PartId) -> [Vec<Threshold>; 2] {
-        let prefixes = [&self.table.growing, &self.table.steady];
+    fn thresholds(&self, first: PartId) -> [Vec<DominanceBound>; 2] {
+        let prefixes = [&self.table.with_overlap, &self.table.without_overlap];
         [0, 1].map(|view| self.known[view].thresholds(prefixes[view].before(first)))
     }
 
     fn peak_bytes(&mut self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
         let first = self.last.before(size);
         let (stripes, shares) = self.decisions(first, &state.node);
-        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes, &mut self.crest)
+        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes, &mut self.first_failed_line)
     }
 }
 

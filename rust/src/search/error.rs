@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use crate::proposals::arena::ArenaError;
 use crate::schedule::interleave::PlanError;
+use crate::search::arena::ArenaError;
 
 /// Why there is no frontier.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::memory::aligned;
 use crate::model::plan::{Plan, Staging};
 use crate::plans::prefix_fronts::join;
-use crate::plans::{Candidate, Cycles, PlanTable};
+use crate::plans::{Cycles, GroupPlan, PlanTable};
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, thin, Point};
 
@@ -33,7 +33,7 @@ const SLICE: usize = 2;
 
 /// Partial Proposal: the first Parts of the network, and what is fetched of the next one's constants.
 #[derive(Clone, Copy, Debug)]
-struct HiddenPartial {
+struct PrefetchPartial {
     bytes: u64,
     cycles: u64,
     /// First Part of its last Plan, what is fetched of its constants before, and the rank of what runs before that
@@ -43,7 +43,7 @@ struct HiddenPartial {
     plan: (usize, u32, u32),
 }
 
-impl Point for HiddenPartial {
+impl Point for PrefetchPartial {
     fn memory_bytes(&self) -> u64 {
         self.bytes
     }
@@ -72,15 +72,15 @@ impl Point for Extension {
 }
 
 /// Fronts by the first Part that is not covered, and by what is fetched of its constants.
-pub struct FirstCopyHidden<'a> {
+pub struct CrossGroupPrefetch<'a> {
     graph: &'a CascaderGraph,
     tables: &'a [PlanTable],
-    fronts: IdVec<PartId, [Vec<HiddenPartial>; FETCHES]>,
+    fronts: IdVec<PartId, [Vec<PrefetchPartial>; FETCHES]>,
     /// Partial Proposals looked at.
     pub considered: u64,
 }
 
-impl<'a> FirstCopyHidden<'a> {
+impl<'a> CrossGroupPrefetch<'a> {
     /// Combine the Plans of all tables. Whatever takes fewer than `least_bytes` is worth no more than these; fronts are
     /// thinned by `resolution`.
     pub fn new(
@@ -88,10 +88,10 @@ impl<'a> FirstCopyHidden<'a> {
         tables: &'a [PlanTable],
         least_bytes: u64,
         resolution: u64,
-    ) -> FirstCopyHidden<'a> {
-        let nothing = HiddenPartial { bytes: least_bytes, cycles: 0, before: None, plan: (0, 0, 0) };
+    ) -> CrossGroupPrefetch<'a> {
+        let nothing = PrefetchPartial { bytes: least_bytes, cycles: 0, before: None, plan: (0, 0, 0) };
         let mut ahead =
-            FirstCopyHidden { graph, tables, fronts: vec![[vec![nothing], vec![], vec![]]].into(), considered: 0 };
+            CrossGroupPrefetch { graph, tables, fronts: vec![[vec![nothing], vec![], vec![]]].into(), considered: 0 };
         for last in graph.parts.ids() {
             ahead.push(last, resolution);
         }
@@ -104,7 +104,7 @@ impl<'a> FirstCopyHidden<'a> {
         whole.iter().map(|end| (self.unwind(*end), end.bytes))
     }
 
-    fn unwind(&self, mut partial: HiddenPartial) -> Vec<Plan> {
+    fn unwind(&self, mut partial: PrefetchPartial) -> Vec<Plan> {
         let mut plans = Vec::new();
         while let Some((first, fetched, rank)) = partial.before {
             let (table, size, index) = partial.plan;
@@ -118,7 +118,7 @@ impl<'a> FirstCopyHidden<'a> {
 
     /// Cover Part `last` with every Plan that ends there.
     fn push(&mut self, last: PartId, resolution: u64) {
-        let mut points: [Vec<HiddenPartial>; FETCHES] = Default::default();
+        let mut points: [Vec<PrefetchPartial>; FETCHES] = Default::default();
         let sizes = self.tables.iter().map(|table| table.by_last[last].len()).max().unwrap_or(0);
         for size in 0..sizes as u32 {
             interrupt::ask();
@@ -138,7 +138,7 @@ impl<'a> FirstCopyHidden<'a> {
                         |extension| extension,
                         |bytes, cycles, rank, extension| {
                             let before = Some((first, fetched, rank));
-                            points.push(HiddenPartial { bytes, cycles, before, plan: extension.plan });
+                            points.push(PrefetchPartial { bytes, cycles, before, plan: extension.plan });
                         },
                     );
                 }
@@ -192,7 +192,7 @@ impl<'a> FirstCopyHidden<'a> {
     }
 
     /// Cycles of a Plan for Parts `first..` in two parts: the copy that it begins with, and everything else.
-    fn cycles(&self, table: &PlanTable, first: PartId, candidate: &Candidate) -> (u64, u64) {
+    fn cycles(&self, table: &PlanTable, first: PartId, candidate: &GroupPlan) -> (u64, u64) {
         let Cycles { all, constants } = candidate.kernels;
         let device = &self.graph.device;
         let mut copies = first.onward().zip(table.staging(candidate)).map(|(part, staging)| match staging {
@@ -222,9 +222,9 @@ mod tests {
     use crate::cost::Costs;
     use crate::model::graph::Work;
     use crate::model::operation::OperationKind;
-    use crate::plans::bracket::Bracket;
     use crate::plans::enumerate;
-    use crate::plans::options::{Copies, Options};
+    use crate::plans::options::{CopyCost, Options};
+    use crate::plans::pass::Pass;
     use crate::plans::rolling_rows::RowTable;
     use crate::testing::networks::{Network, INPUT};
     use crate::util::pareto::pareto_front;
@@ -317,10 +317,10 @@ mod tests {
         for graph in networks() {
             let view = |copies| {
                 let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
-                enumerate(&graph, &options(), copies, Bracket::ALL, costs, rows)
+                enumerate(&graph, &options(), &Pass::new(&options(), copies), costs, rows)
             };
-            let tables = [Copies::Exposed, Copies::Hidden].map(view);
-            let ahead = FirstCopyHidden::new(&graph, &tables, 0, 0);
+            let tables = [CopyCost::Serial, CopyCost::Overlapped].map(view);
+            let ahead = CrossGroupPrefetch::new(&graph, &tables, 0, 0);
             let all = tails(&graph, &tables, PartId(0));
             let whole = |tail: &Tail| (tail.bytes, tail.cycles + tail.copy.1);
             let front = pareto_front(all.iter().map(whole).collect());
@@ -341,7 +341,7 @@ mod tests {
             let slices = |tail: &&Tail| tail.plans.iter().skip(1).any(|plan| plan.staging[0] == Staging::Sliced);
             sliced += all.iter().filter(slices).filter(|tail| front.contains(&whole(tail))).count();
             mixed += usize::from([0, 1].iter().all(|&view| {
-                let one = FirstCopyHidden::new(&graph, &tables[view..=view], 0, 0);
+                let one = CrossGroupPrefetch::new(&graph, &tables[view..=view], 0, 0);
                 let ends = one.fronts[PartId::at(graph.parts.len())][NOTHING].iter().map(|end| (end.bytes, end.cycles));
                 ends.collect::<Vec<_>>() != front
             }));

@@ -1,4 +1,4 @@
-//! Ways to run one Part: where its kernels find their constants, what is staged for that, and the cycles of it all.
+//! Variants of one Part: where its kernels find their constants, what is staged for that, and the cycles of it all.
 //!
 //! Owns what a Part adds to a Plan whatever stands beside it. Knows neither groups nor the buffers between Parts.
 
@@ -8,7 +8,7 @@ use crate::model::ids::PartId;
 use crate::model::memory::aligned;
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::Staging;
-use crate::plans::options::Copies;
+use crate::plans::options::CopyCost;
 use crate::stripe::{Axis, Span};
 
 /// Cycles of kernels, and how many of these keep the memory of constants busy.
@@ -32,7 +32,7 @@ impl Cycles {
 }
 
 /// One way to run a Part.
-pub struct Way {
+pub struct PartVariant {
     /// Where its kernels find their constants.
     pub staging: Staging,
     /// Bytes that copies of its constants take in the arena.
@@ -60,22 +60,27 @@ pub fn shapes(boxes: &[[Span; 2]]) -> Vec<Shape> {
 }
 
 /// What finds the ways, under one view of copies.
-pub struct Ways<'a> {
+pub struct PartVariants<'a> {
     graph: &'a CascaderGraph,
-    copies: Copies,
+    copies: CopyCost,
     costs: &'a mut Costs,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> PartVariants<'a> {
     /// For the Parts of a graph.
-    pub fn new(graph: &'a CascaderGraph, copies: Copies, costs: &'a mut Costs) -> Ways<'a> {
-        Ways { graph, copies, costs }
+    pub fn new(graph: &'a CascaderGraph, copies: CopyCost, costs: &'a mut Costs) -> PartVariants<'a> {
+        PartVariants { graph, copies, costs }
     }
 
-    /// Ways to run Part `part` unstriped: constants in place, staged whole, or staged in slices.
-    pub fn unstriped(&mut self, part: PartId) -> Vec<Way> {
+    /// PartVariants to run Part `part` unstriped: constants in place, staged whole, or staged in slices.
+    pub fn unstriped(&mut self, part: PartId) -> Vec<PartVariant> {
         if self.graph.kernel(part).is_none() {
-            return vec![Way { staging: Staging::InPlace, staged_bytes: 0, cycles: 0, kernels: Cycles::default() }];
+            return vec![PartVariant {
+                staging: Staging::InPlace,
+                staged_bytes: 0,
+                cycles: 0,
+                kernels: Cycles::default(),
+            }];
         }
         let plane = self.graph.tensors[self.graph.output(part)].plane;
         let whole = Shape { along: plane[0], across: plane[1], count: 1 };
@@ -84,21 +89,26 @@ impl<'a> Ways<'a> {
         found
     }
 
-    /// Ways to run Part `part` in stripes of `stripe` over bands of these shapes.
-    pub fn striped(&mut self, part: PartId, roll: Axis, stripe: i64, shapes: &[Shape]) -> Vec<Way> {
+    /// PartVariants to run Part `part` in stripes of `stripe` over bands of these shapes.
+    pub fn striped(&mut self, part: PartId, roll: Axis, stripe: i64, shapes: &[Shape]) -> Vec<PartVariant> {
         let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
         let copy = self.graph.kernel(part).map_or(0, |kernel| all_staging_cycles(&self.graph.device, kernel));
         let mut found = Vec::new();
         if let Some(cycles) = self.cycles(part, roll, stripe, Source::InPlace, shapes) {
             let (kernels, cycles) = (cycles, self.copies.in_place(cycles.all, cycles.constants, copy));
-            found.push(Way { staging: Staging::InPlace, staged_bytes: 0, cycles, kernels });
+            found.push(PartVariant { staging: Staging::InPlace, staged_bytes: 0, cycles, kernels });
         }
         if constant_bytes > 0 {
             if let Some(cycles) = self.cycles(part, roll, stripe, Source::Staged, shapes) {
                 let (kernels, cycles) = (cycles, self.copies.cycles(cycles.all, copy, 0));
                 // A copy takes bytes, so it must be faster than reading in place.
                 if found.iter().all(|way| cycles < way.cycles) {
-                    found.push(Way { staging: Staging::Whole, staged_bytes: aligned(constant_bytes), cycles, kernels });
+                    found.push(PartVariant {
+                        staging: Staging::Whole,
+                        staged_bytes: aligned(constant_bytes),
+                        cycles,
+                        kernels,
+                    });
                 }
             }
         }
@@ -120,7 +130,7 @@ impl<'a> Ways<'a> {
     }
 
     /// Unstriped, each slice of the constants copied while kernels work on the one before.
-    fn sliced(&mut self, part: PartId, plane: [i64; 2]) -> Option<Way> {
+    fn sliced(&mut self, part: PartId, plane: [i64; 2]) -> Option<PartVariant> {
         let (graph, device) = (self.graph, &self.graph.device);
         let kernel = graph.kernel(part)?;
         let sliced = kernel.sliced.as_ref()?;
@@ -129,7 +139,7 @@ impl<'a> Ways<'a> {
         let mut copies = sliced.bytes.iter().map(|&bytes| staging_cycles(device, bytes));
         let (first, rest) = (copies.next().unwrap_or(0), copies.sum());
         let pairs = sliced.bytes.windows(2).map(|pair| aligned(pair[0]) + aligned(pair[1]));
-        Some(Way {
+        Some(PartVariant {
             staging: Staging::Sliced,
             staged_bytes: pairs.max()?,
             cycles: self.copies.cycles(kernels, first, rest),

@@ -11,7 +11,7 @@ use crate::model::ids::{BufferId, Id, IdVec, PoolId, TensorId};
 use crate::model::memory::Memories;
 use crate::model::memory::{aligned, ALIGNMENT};
 use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
-use crate::plans::settled::Settled;
+use crate::plans::trivial_parts::TrivialParts;
 use crate::usmp;
 
 /// A program whose buffers have no place.
@@ -123,12 +123,12 @@ fn lives(buffer: &Buffer) -> Vec<LiveWindow> {
     }
 }
 
-/// Tensors that settled Parts alone make and read.
+/// Tensors that trivial Parts alone make and read.
 fn tensors_within_runs(graph: &CascaderGraph) -> IdVec<TensorId, bool> {
-    let settled = Settled::new(graph);
+    let trivial = TrivialParts::new(graph);
     let within = |(id, tensor): (TensorId, &Tensor)| {
-        let made = graph.producer[id].is_some_and(|part| settled.holds(part));
-        made && !tensor.is_output && graph.consumers[id].iter().all(|&part| settled.holds(part))
+        let made = graph.producer[id].is_some_and(|part| trivial.holds(part));
+        made && !tensor.is_output && graph.consumers[id].iter().all(|&part| trivial.holds(part))
     };
     graph.tensors.iter_ids().map(within).collect::<Vec<_>>().into()
 }
@@ -246,8 +246,8 @@ mod tests {
     use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
     use crate::plans::options::MOVES;
-    use crate::proposals::uncascaded;
     use crate::schedule::interleave::interleave;
+    use crate::search::uncascaded;
     use crate::testing::networks::{mobilenet_v2, stacked, Network, INPUT};
 
     fn program() -> (CascaderGraph, Program) {
@@ -326,7 +326,7 @@ mod tests {
             .buffers
             .ids()
             .rfind(|&id| matches!(program.buffers[id].content, Content::Tensor(tensor) if within[tensor]));
-        let last = last.expect("the tail is settled");
+        let last = last.expect("the tail is trivial");
         program.buffers[last].size_bytes = 1 << 20;
         let aside: Vec<bool> = program.buffers.ids().map(|id| id == last).collect();
         assert!(place_around(&Items::new(graph.device.memories(), &program, &[]), &aside, 80).is_none());

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::model::plan::Proposal;
 use crate::model::program::Arrangement;
-use crate::util::pareto::Epsilon;
+use crate::search::baseline::Baseline;
+use crate::search::candidates::{CandidatePool, FoundProposal};
+use crate::util::pareto::{is_front, keep_front, Epsilon};
 
 /// What a search found and how much it looked at.
 #[derive(Clone, Debug)]
@@ -29,6 +31,37 @@ pub struct Frontier {
     pub stopped: Stop,
     /// The coarsest thinning of any front.
     pub epsilon: Epsilon,
+    /// Whether leaner Proposals may exist that were not searched for.
+    pub floor_is_bound: bool,
+}
+
+impl Frontier {
+    /// The front of what was found among candidates. `is_cut` says whether the bounds of work left anything out.
+    pub(super) fn new(
+        mut found: Vec<FoundProposal>,
+        is_cut: bool,
+        candidates: &CandidatePool,
+        baseline: Baseline,
+        placements: u64,
+    ) -> Frontier {
+        keep_front(&mut found);
+        debug_assert!(is_front(&found), "Proposals that others beat");
+        let (proposals, arrangements) = found.into_iter().map(|found| (found.proposal, found.arrangement)).unzip();
+        let asked = Epsilon::of_resolution(candidates.resolution);
+        let thinned = if candidates.crowded.is_some() { Stop::Width } else { Stop::Complete };
+        Frontier {
+            proposals,
+            arrangements,
+            plans_considered: candidates.plans_considered,
+            proposals_considered: candidates.proposals_considered,
+            uncascaded_bytes: baseline.bytes,
+            uncascaded_cycles: baseline.cycles,
+            placements,
+            stopped: if is_cut { Stop::Work } else { thinned },
+            epsilon: candidates.crowded.map_or(asked, |taken| asked.max(taken)),
+            floor_is_bound: false,
+        }
+    }
 }
 
 /// Why a search ended.

@@ -1,4 +1,4 @@
-//! Parts that leave the search nothing to choose: they run alone, as they are, whatever is decided for the others.
+//! Trivial Parts leave the search nothing to choose: they run alone, as they are, whatever is decided for the others.
 //!
 //! An operator that is lowered to dozens of small operations, on one pixel each, would else fill groups of up to
 //! `Options::max_group` Parts whose Plans are all alike.
@@ -9,30 +9,30 @@ use crate::model::graph::{CascaderGraph, Input, Part};
 use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::Source;
 
-/// Of each Part whether it is settled.
+/// Of each Part whether it is trivial.
 ///
 /// - A Part has no choice of its own if it makes one pixel, so that nothing can be cut, and stages no constants.
 /// - The places before and behind it are whole: nobody behind reads stripe by stripe what was made before. So all
 ///   that crosses there lies in the arena as a whole, in a cascade as without one, and whatever a cascade across such a
 ///   place does, the two cascades into which it parts do in the same cycles and no more bytes.
 /// - Its neighbour is such a Part as well. One alone, as the mean before a classifier, is as well left to its group.
-pub struct Settled(IdVec<PartId, bool>);
+pub struct TrivialParts(IdVec<PartId, bool>);
 
-impl Settled {
+impl TrivialParts {
     /// Of a graph. One pass over its reads.
-    pub fn new(graph: &CascaderGraph) -> Settled {
+    pub fn new(graph: &CascaderGraph) -> TrivialParts {
         let whole = whole_before(graph);
         let fixed = |part: PartId| whole[part.index()] && whole[part.index() + 1] && has_no_choice(graph, part);
         let fixed: Vec<bool> = graph.parts.ids().map(fixed).collect();
         let beside = |at: usize| at > 0 && fixed[at - 1] || fixed.get(at + 1) == Some(&true);
-        Settled((0..fixed.len()).map(|at| fixed[at] && beside(at)).collect::<Vec<_>>().into())
+        TrivialParts((0..fixed.len()).map(|at| fixed[at] && beside(at)).collect::<Vec<_>>().into())
     }
 
     /// Cycles that they take in every Proposal, as far as kernels on their own tell.
     pub fn cycles(&self, graph: &CascaderGraph, costs: &mut Costs) -> u64 {
         let whole = |part: PartId| graph.tensors[graph.output(part)].plane;
-        let settled = graph.parts.ids().filter(|&part| self.holds(part));
-        let cost = settled.filter_map(|part| costs.stripe(graph, part, whole(part), Source::InPlace));
+        let trivial = graph.parts.ids().filter(|&part| self.holds(part));
+        let cost = trivial.filter_map(|part| costs.stripe(graph, part, whole(part), Source::InPlace));
         cost.map(|cost| cost.cycles).sum()
     }
 
@@ -80,7 +80,7 @@ mod tests {
     use crate::model::ids::TensorId;
     use crate::model::operation::OperationKind;
     use crate::plans::options::Options;
-    use crate::proposals::search;
+    use crate::search::search;
     use crate::testing::networks::{Network, INPUT};
 
     /// Two convolutions and a pool over all, and the pool's one pixel.
@@ -97,9 +97,9 @@ mod tests {
         (0..count).fold(t, |t, _| net.pointwise(OperationKind::Abs, t, None, 8))
     }
 
-    fn settled(graph: &CascaderGraph) -> Vec<usize> {
-        let settled = Settled::new(graph);
-        graph.parts.ids().filter(|&part| settled.holds(part)).map(Id::index).collect()
+    fn trivial(graph: &CascaderGraph) -> Vec<usize> {
+        let trivial = TrivialParts::new(graph);
+        graph.parts.ids().filter(|&part| trivial.holds(part)).map(Id::index).collect()
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         // A classifier has constants that may be staged or not; the last one has no neighbour.
         let t = net.window(t, OperationKind::Convolution, 1, 1, 32);
         let t = tail(&mut net, t, 1);
-        assert_eq!(settled(&net.finish(t)), [3, 4, 5, 6]);
+        assert_eq!(trivial(&net.finish(t)), [3, 4, 5, 6]);
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
         let t = net.squeezed(t, 1);
         let t = net.join(&[t, scale]);
         // Only behind the second pool nothing is left to be read row by row.
-        assert_eq!(settled(&net.finish(t)), [11, 12]);
+        assert_eq!(trivial(&net.finish(t)), [11, 12]);
     }
 
     #[test]

@@ -1,0 +1,68 @@
+//! Prefetch into free gaps: the copies of a placed program are issued anew, into gaps that its placement left.
+//!
+//! When candidates are placed, copies are issued early as far as a limit on live bytes allows; their arenas are larger
+//! than that limit, because some gaps fit no buffer. Here the size of the arena is fixed, only constants move, and a
+//! copy is issued as soon as some gap is large enough until its last use. So the bytes are known beforehand, and the
+//! cycles are found.
+//!
+//! - State: the frontier so far, and estimates: a placed candidate, a size of the arena, and expected cycles.
+//! - Step: the front of the estimates is costed by the timing model, and what is faster than the frontier within its bytes
+//!   is added to it.
+//! - Invariant: no point of the frontier is ever lost, as points are only added.
+//! - Cost: one estimate for each placed candidate and size that may be of use, bounded by `Options::max_fills` steps of
+//!   programs.
+//!
+//! Owns the choice of candidates and of sizes. `prefetch` finds the gaps.
+
+use crate::model::plan::Proposal;
+use crate::model::program::Program;
+use crate::schedule::prefetch::Filled;
+use crate::search::candidates::{FoundProposal, PlacedCandidate};
+use crate::search::context::Context;
+use crate::util::pareto::Point;
+
+/// What a placed candidate is expected to take with its copies issued into the gaps of an arena.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FillEstimate {
+    /// Index of the placed candidate.
+    pub placed: usize,
+    /// Size of the arena whose gaps are filled.
+    pub arena_bytes: u64,
+    /// Bytes of it in use.
+    pub bytes: u64,
+    /// Cycles expected of the timing model.
+    pub cycles: u64,
+    /// Of these, what every candidate takes, whatever was decided.
+    pub common_cycles: u64,
+}
+
+impl Point for FillEstimate {
+    fn memory_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn cycles(&self) -> u64 {
+        self.cycles.saturating_sub(self.common_cycles)
+    }
+}
+
+/// Expected cycles of a placed candidate that is estimated to take `estimate` cycles with its copies issued anew: the
+/// estimate is taken to be wrong by the same factor before and after.
+pub fn expected_cycles(placed: &PlacedCandidate, estimate: u64) -> u64 {
+    let expected = u128::from(estimate) * u128::from(placed.proposal.cycles) / u128::from(placed.estimate).max(1);
+    expected as u64
+}
+
+/// Issue the copies of a placed candidate's program as `filled` says, in an arena of `arena_bytes`.
+pub fn fill(
+    ctx: &mut Context,
+    placed: &PlacedCandidate,
+    mut program: Program,
+    filled: &Filled,
+    arena_bytes: u64,
+) -> FoundProposal {
+    let placement = filled.apply(ctx.graph, &mut program);
+    let cycles = ctx.costs.program(ctx.graph, &program, &placement);
+    let proposal =
+        Proposal { fill_bytes: arena_bytes, sram_bytes: placement.bytes(), cycles, ..placed.proposal.clone() };
+    FoundProposal::new(&proposal, program, &placement)
+}

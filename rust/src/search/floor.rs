@@ -1,0 +1,95 @@
+//! The floor: the fewest bytes that any candidate takes.
+//!
+//! Candidates are placed by their peak live bytes, until those of the next are no fewer than the least arena. Then the
+//! leanest are placed again with more moves of the memory planner. All goals that
+//! search for it name one floor; others need no more than a bound.
+
+use crate::search::candidates::{CandidatePool, PlacedCandidate};
+use crate::search::context::Context;
+use crate::search::effort::Effort;
+use crate::search::error::SearchError;
+use crate::search::stripe_directions::Direction;
+
+/// The leanest candidates, and whether the search for them ran out of work.
+#[derive(Clone, Debug)]
+pub struct Floor {
+    /// The leanest candidate, placed without early copies, then what was placed with more moves.
+    pub placed: Vec<PlacedCandidate>,
+    /// Whether some candidates were left out.
+    pub is_cut: bool,
+    /// Whether it is an upper bound: leaner candidates were not searched for.
+    pub is_bound: bool,
+}
+
+impl Floor {
+    /// The candidate of fewest live bytes, as an upper bound.
+    ///
+    /// # Errors
+    /// Those of placing programs.
+    pub fn bound(ctx: &mut Context, candidates: &mut CandidatePool) -> Result<Floor, SearchError> {
+        let leanest = by_live_bytes(candidates)[0];
+        let mut best = None;
+        candidates.place(ctx, leanest)?.iter().for_each(|placed| keep_leaner(&mut best, placed));
+        Ok(Floor { placed: best.into_iter().collect(), is_cut: false, is_bound: true })
+    }
+
+    /// Bytes of its arena.
+    pub fn bytes(&self) -> u64 {
+        self.placed[0].proposal.sram_bytes
+    }
+
+    /// Find the leanest candidate.
+    ///
+    /// # Errors
+    /// Those of placing programs.
+    pub fn find(ctx: &mut Context, candidates: &mut CandidatePool) -> Result<Floor, SearchError> {
+        let leanest = by_live_bytes(candidates);
+        let mut effort = Effort::new(ctx.options.max_steps / 2);
+        let mut best: Option<PlacedCandidate> = None;
+        let mut placed: Vec<PlacedCandidate> = Vec::new();
+        for &number in &leanest {
+            let live_bytes = candidates.all[number].live_bytes();
+            if best.as_ref().is_some_and(|best| best.proposal.sram_bytes <= live_bytes) {
+                break;
+            }
+            // One is placed whatever the bound: a floor needs an answer.
+            if !effort.spend(candidates.all[number].steps) && best.is_some() {
+                break;
+            }
+            candidates.place(ctx, number)?.iter().for_each(|placed| keep_leaner(&mut best, placed));
+        }
+        // They are few, and the floor must not depend on how much else was placed.
+        for &number in leanest.iter().take(ctx.options.placing.floor_tries) {
+            let tight_bytes = candidates.all[number].tight_bytes(ctx);
+            if best.as_ref().is_none_or(|best| best.proposal.sram_bytes <= tight_bytes) {
+                break;
+            }
+            let candidate = &candidates.all[number];
+            for direction in [Direction::Forwards, Direction::Alternating] {
+                let again = candidate.place(ctx, direction, ctx.options.placing.floor_moves)?;
+                let is_tight = again.proposal.sram_bytes <= tight_bytes;
+                keep_leaner(&mut best, &again);
+                placed.push(again);
+                if is_tight || !candidate.alternates(ctx) {
+                    break;
+                }
+            }
+        }
+        placed.insert(0, best.expect("a network has a candidate"));
+        Ok(Floor { placed, is_cut: effort.is_spent, is_bound: false })
+    }
+}
+
+/// Numbers of all candidates, the leanest first.
+fn by_live_bytes(candidates: &CandidatePool) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..candidates.all.len()).collect();
+    numbers.sort_by_key(|&number| (candidates.all[number].live_bytes(), candidates.all[number].estimates[0].cycles));
+    numbers
+}
+
+fn keep_leaner(best: &mut Option<PlacedCandidate>, placed: &PlacedCandidate) {
+    let point = |placed: &PlacedCandidate| (placed.proposal.sram_bytes, placed.proposal.cycles);
+    if best.as_ref().is_none_or(|best| point(placed) < point(best)) {
+        *best = Some(placed.clone());
+    }
+}
