@@ -112,7 +112,7 @@ impl PlacedCandidate {
     ///
     /// # Errors
     /// Those of interleaving the Plans.
-    pub fn found(&self, ctx: &mut Context) -> Result<FoundProposal, SearchError> {
+    pub fn with_program(&self, ctx: &mut Context) -> Result<FoundProposal, SearchError> {
         let program = Program::clone(&*self.late_program(ctx)?);
         Ok(FoundProposal::new(&self.proposal, program, &self.placement))
     }
@@ -168,7 +168,7 @@ pub struct CandidatePool {
     /// As of `PlanSets`.
     pub crowded: Option<Epsilon>,
     /// As of `PlanSets`.
-    pub were_cheap: bool,
+    pub is_cheap: bool,
     /// Candidates placed without early copies, by number and direction.
     placed: Table<(usize, Direction), Arc<PlacedCandidate>>,
 }
@@ -179,10 +179,10 @@ impl CandidatePool {
     /// # Errors
     /// Those of interleaving the Plans.
     pub fn new(ctx: &mut Context, sets: PlanSets) -> Result<CandidatePool, SearchError> {
-        let PlanSets { plans_considered, proposals_considered, resolution, crowded, were_cheap, .. } = sets;
+        let PlanSets { plans_considered, proposals_considered, resolution, crowded, is_cheap, .. } = sets;
         let mut all = sets.all.into_iter().map(|set| Candidate::new(ctx, set)).collect::<Result<Vec<_>, _>>()?;
         if let Some(fastest) = all.iter().min_by_key(|candidate| candidate.estimates.iter().map(|e| e.cycles).min()) {
-            let plans = improve_residency(ctx.graph, &fastest.plans, ctx.costs)?;
+            let plans = improve_residency(ctx, &fastest.plans)?;
             if all.iter().all(|candidate| candidate.plans != plans) {
                 all.push(Candidate::new(ctx, PlanSet { plans, limits: Vec::new() })?);
             }
@@ -194,7 +194,7 @@ impl CandidatePool {
             proposals_considered,
             resolution,
             crowded,
-            were_cheap,
+            is_cheap,
             placed: Table::default(),
         })
     }

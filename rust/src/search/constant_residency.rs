@@ -12,11 +12,11 @@
 //!
 //! Owns these changes. Which candidate they begin with is for `candidates` to say.
 
-use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Staging};
-use crate::schedule::interleave::{interleave, PlanError};
+use crate::schedule::interleave::PlanError;
 use crate::schedule::prefetch::unlimited_cycles;
+use crate::search::context::Context;
 use crate::util::interrupt;
 
 /// Passes over all operators.
@@ -31,12 +31,13 @@ const MAX_STEPS: usize = 100_000;
 ///
 /// # Errors
 /// Those of interleaving the Plans.
-pub fn improve_residency(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> Result<Vec<Plan>, PlanError> {
+pub fn improve_residency(ctx: &mut Context, plans: &[Plan]) -> Result<Vec<Plan>, PlanError> {
+    let graph = ctx.graph;
     let mut best = plans.to_vec();
     let mut looked_at = 0;
     let mut cycles = |plans: &[Plan]| {
         interrupt::ask();
-        let program = interleave(graph, plans, costs)?;
+        let program = ctx.program(plans)?;
         looked_at += program.steps.len();
         Ok((unlimited_cycles(&program), looked_at))
     };

@@ -5,14 +5,8 @@
 //! copy is issued as soon as some gap is large enough until its last use. So the bytes are known beforehand, and the
 //! cycles are found.
 //!
-//! - State: the frontier so far, and estimates: a placed candidate, a size of the arena, and expected cycles.
-//! - Step: the front of the estimates is costed by the timing model, and what is faster than the frontier within its bytes
-//!   is added to it.
-//! - Invariant: no point of the frontier is ever lost, as points are only added.
-//! - Cost: one estimate for each placed candidate and size that may be of use, bounded by `Options::max_fills` steps of
-//!   programs.
-//!
-//! Owns the choice of candidates and of sizes. `prefetch` finds the gaps.
+//! Owns estimates of that, and the Proposals that come of it. `front` and `within` choose candidates and sizes, `prefetch` finds
+//! the gaps.
 
 use crate::model::plan::Proposal;
 use crate::model::program::Program;

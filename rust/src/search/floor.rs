@@ -1,8 +1,8 @@
 //! The floor: the fewest bytes that any candidate takes.
 //!
 //! Candidates are placed by their peak live bytes, until those of the next are no fewer than the least arena. Then the
-//! leanest are placed again with more moves of the memory planner. All goals that
-//! search for it name one floor; others need no more than a bound.
+//! leanest are placed again with more moves of the memory planner. All goals that search for the floor name the same one;
+//! others take an upper bound.
 
 use crate::search::candidates::{CandidatePool, PlacedCandidate};
 use crate::search::context::Context;

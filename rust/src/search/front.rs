@@ -3,7 +3,10 @@
 //! - State: estimates that are pending, by live bytes and estimated cycles; placed candidates; the frontier so far.
 //! - Invariant: no placement takes fewer bytes than are live at once. So an estimate is dropped, and no point lost, if
 //!   a placed candidate takes no more bytes than its live bytes and no more cycles.
-//! - Cost: the steps of all programs that are placed are bounded by `Options::max_steps`.
+//! - Copies of what was placed are then issued into gaps: the front of estimates is costed by the timing model, and what is
+//!   faster than the frontier within its bytes is added.
+//! - Cost: the steps of all programs that are placed are bounded by `Options::max_steps`, of those filled by
+//!   `Options::max_fills`.
 //!
 //! Owns which candidates are placed, and in which order.
 

@@ -55,7 +55,7 @@ pub use passes::estimated;
 pub enum Goal {
     /// The fastest Proposal, whatever it takes, the fastest within half of that, and an upper bound of the floor.
     Fastest,
-    /// The fastest Proposal within so many bytes, and the floor; the floor alone where that takes more.
+    /// The fastest Proposal within so many bytes, and the floor or a bound of it; the floor alone where that takes more.
     Within(u64),
     /// The fastest Proposal of the fewest bytes.
     Floor,
@@ -106,12 +106,15 @@ impl Search {
         self.run_placing(goal, &mut placer(&self.graph))
     }
 
-    /// Whether so many bytes are enough.
+    /// Whether so many bytes are enough. Places no more than the floor, or its bound.
     ///
     /// # Errors
     /// As [`Search::run`].
     pub fn fits(&self, bytes: u64) -> Result<bool, SearchError> {
-        Ok(self.run(Goal::Within(0))?.proposals[0].sram_bytes <= bytes)
+        self.with_memo(&mut placer(&self.graph), |memo, ctx| {
+            let (_, floor) = memo.begin(ctx, Goal::Within(bytes))?;
+            Ok(floor.bytes() <= bytes)
+        })
     }
 
     /// [`Search::run`] with another memory planner.
@@ -119,18 +122,36 @@ impl Search {
     /// # Errors
     /// As [`Search::run`].
     pub fn run_placing(&self, goal: Goal, placer: &mut Placer) -> Result<Frontier, SearchError> {
+        self.with_memo(placer, |memo, ctx| memo.answer(ctx, goal))
+    }
+
+    fn with_memo<T>(
+        &self,
+        placer: &mut Placer,
+        work: impl FnOnce(&mut SearchMemo, &mut Context) -> Result<T, SearchError>,
+    ) -> Result<T, SearchError> {
         let lock = || self.memo.lock().unwrap_or_else(PoisonError::into_inner);
         // Taken out meanwhile: a question that is asked at the same time, or after one that was stopped, begins anew.
         let mut memo = std::mem::take(&mut *lock());
         let mut costs = std::mem::take(&mut memo.costs);
-        let frontier = memo.answer(&mut Context::new(&self.graph, &self.options, &mut costs, placer), goal)?;
+        let answer = work(&mut memo, &mut Context::new(&self.graph, &self.options, &mut costs, placer))?;
         *lock() = SearchMemo { costs, ..memo };
-        Ok(frontier)
+        Ok(answer)
     }
 }
 
 impl SearchMemo {
     fn answer(&mut self, ctx: &mut Context, goal: Goal) -> Result<Frontier, SearchError> {
+        let baseline = self.baseline(ctx)?;
+        let (search, floor) = self.begin(ctx, goal)?;
+        let (found, is_cut) = search.find(ctx, &floor, goal)?;
+        interrupt::reach(1, 1);
+        let frontier = Frontier::new(found, is_cut, &search.candidates, baseline, ctx.placements);
+        Ok(Frontier { floor_is_bound: floor.is_bound, ..frontier })
+    }
+
+    /// The candidates for a goal, and the floor or, where that is enough, an upper bound of it.
+    fn begin(&mut self, ctx: &mut Context, goal: Goal) -> Result<(&mut GoalSearch, Floor), SearchError> {
         let baseline = self.baseline(ctx)?;
         let is_large = match goal {
             Goal::Fastest => true,
@@ -139,42 +160,36 @@ impl SearchMemo {
         };
         let is_large = is_large && ctx.has_one_pool();
         let search = if is_large { self.of_large_arenas(ctx, baseline)? } else { self.complete(ctx, baseline)? };
-        let is_bound = match goal {
+        let needs_no_floor = match goal {
             Goal::Fastest => true,
             // Where passes are cheap, or few, so is the floor.
-            Goal::Within(bytes) => !is_large && !search.candidates.were_cheap && search.bound.bytes() <= bytes,
+            Goal::Within(bytes) => !is_large && !search.candidates.is_cheap && search.bound.bytes() <= bytes,
             Goal::Floor | Goal::Front => false,
         };
-        let floor = if is_bound { &search.bound } else { search.floor(ctx)? }.clone();
-        let (found, is_cut) = search.find(ctx, &floor, goal)?;
-        interrupt::reach(1, 1);
-        let frontier = Frontier::new(found, is_cut, &search.candidates, baseline, ctx.placements);
-        Ok(Frontier { floor_is_bound: is_large || is_bound, ..frontier })
+        let floor = if needs_no_floor { &search.bound } else { search.floor(ctx)? }.clone();
+        // Some passes were left out for large arenas.
+        let floor = Floor { is_bound: floor.is_bound || is_large, ..floor };
+        Ok((search, floor))
     }
 
     fn baseline(&mut self, ctx: &mut Context) -> Result<Baseline, SearchError> {
-        Ok(match self.baseline {
-            Some(baseline) => baseline,
-            None => *self.baseline.insert(Baseline::new(ctx)?),
-        })
+        get_or_try_init(&mut self.baseline, || Baseline::new(ctx)).copied()
     }
 
     fn complete(&mut self, ctx: &mut Context, baseline: Baseline) -> Result<&mut GoalSearch, SearchError> {
-        if self.complete.is_none() {
+        get_or_try_init(&mut self.complete, || {
             let sets = PlanSets::complete(ctx, baseline.bytes);
-            self.complete = Some(GoalSearch::new(ctx, sets)?);
-        }
-        Ok(self.complete.as_mut().expect("it was made just now"))
+            GoalSearch::new(ctx, sets)
+        })
     }
 
     /// Plans below half of the baseline's bytes seldom win here.
     fn of_large_arenas(&mut self, ctx: &mut Context, baseline: Baseline) -> Result<&mut GoalSearch, SearchError> {
-        if self.of_large_arenas.is_none() {
+        get_or_try_init(&mut self.of_large_arenas, || {
             let range = ArenaRange { least_bytes: baseline.bytes / 2, most_bytes: baseline.bytes };
             let sets = PlanSets::of_large_arenas(ctx, range);
-            self.of_large_arenas = Some(GoalSearch::new(ctx, sets)?);
-        }
-        Ok(self.of_large_arenas.as_mut().expect("it was made just now"))
+            GoalSearch::new(ctx, sets)
+        })
     }
 }
 
@@ -186,10 +201,9 @@ impl GoalSearch {
     }
 
     fn floor(&mut self, ctx: &mut Context) -> Result<&Floor, SearchError> {
-        if self.floor.is_none() {
-            self.floor = Some(Stage::FindFloor.run(|| Floor::find(ctx, &mut self.candidates))?);
-        }
-        Ok(self.floor.as_ref().expect("it was found just now"))
+        let candidates = &mut self.candidates;
+        let floor = get_or_try_init(&mut self.floor, || Stage::FindFloor.run(|| Floor::find(ctx, candidates)))?;
+        Ok(floor)
     }
 
     /// What a goal wants, and whether the bounds of work left anything out.
@@ -200,16 +214,16 @@ impl GoalSearch {
         goal: Goal,
     ) -> Result<(Vec<FoundProposal>, bool), SearchError> {
         let candidates = &mut self.candidates;
-        if goal == Goal::Front {
-            let (found, is_cut) = find_front(ctx, candidates, floor)?;
-            return Ok((found, is_cut || floor.is_cut));
-        }
-        let mut found = vec![floor.placed[0].found(ctx)?];
+        let mut found = vec![floor.placed[0].with_program(ctx)?];
         let mut find_within = |bytes| Stage::Place.run(|| fastest_within(ctx, candidates, floor, bytes));
         match goal {
+            Goal::Front => {
+                let (found, is_cut) = find_front(ctx, candidates, floor)?;
+                return Ok((found, is_cut || floor.is_cut));
+            }
             Goal::Floor => found.extend(find_within(floor.bytes())?),
             Goal::Within(bytes) => found.extend(find_within(bytes)?),
-            Goal::Fastest | Goal::Front => {
+            Goal::Fastest => {
                 let fastest = find_within(u64::MAX)?;
                 let half = fastest.as_ref().map(|fastest| fastest.proposal.sram_bytes / 2);
                 found.extend(fastest);
@@ -218,6 +232,15 @@ impl GoalSearch {
         }
         Ok((found, floor.is_cut))
     }
+}
+
+/// What a slot holds, made now if it is empty.
+fn get_or_try_init<T, E>(slot: &mut Option<T>, make: impl FnOnce() -> Result<T, E>) -> Result<&mut T, E> {
+    let value = match slot.take() {
+        Some(value) => value,
+        None => make()?,
+    };
+    Ok(slot.insert(value))
 }
 
 /// Every Pareto-efficient Proposal of a graph.

@@ -44,7 +44,7 @@ pub struct PlanSets {
     /// The coarsest thinning of the finest pass beyond its resolution.
     pub crowded: Option<Epsilon>,
     /// Whether the first passes were cheap, so that further ones followed.
-    pub were_cheap: bool,
+    pub is_cheap: bool,
 }
 
 impl PlanSets {
@@ -56,7 +56,7 @@ impl PlanSets {
         Stage::EnumerateCoarsely.run(|| sets.run(ctx, &coarse(ctx.options, range), rows));
         if sets.plans_considered <= ctx.options.refined_up_to {
             if let Some(fine) = fine(ctx.options, range) {
-                sets.were_cheap = true;
+                sets.is_cheap = true;
                 Stage::EnumerateFinely.run(|| sets.run(ctx, &fine, rows));
             }
         }
@@ -75,7 +75,7 @@ impl PlanSets {
         Stage::EnumerateCoarsely.run(|| sets.run(ctx, &coarse(ctx.options, range), rows));
         let refinement = ctx.options.refinement.max(1);
         if sets.plans_considered <= ctx.options.refined_up_to / (refinement * refinement) {
-            sets.were_cheap = true;
+            sets.is_cheap = true;
             let range = ArenaRange { least_bytes: 0, ..range };
             Stage::EnumerateFinely.run(|| sets.run(ctx, &coarse(ctx.options, range), rows));
         }

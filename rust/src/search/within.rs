@@ -7,7 +7,7 @@
 //! - Invariant: the answer fits, and no step makes it slower.
 //! - Stop: no bound is below the answer, or `Options::visits` visits are done.
 
-use crate::model::memory::ALIGNMENT;
+use crate::model::memory::{aligned, ALIGNMENT};
 use crate::model::program::Program;
 use crate::schedule::prefetch::{estimates_beside, Filling};
 use crate::search::candidates::{place_early, Candidate, CandidatePool, FoundProposal, PlacedCandidate};
@@ -36,9 +36,10 @@ pub fn fastest_within(
     }
     // No buffer ends elsewhere.
     let bytes = bytes.min(candidates.most_bytes().max(floor.bytes())) / ALIGNMENT * ALIGNMENT;
-    let best = floor.placed[0].found(ctx)?;
+    let best = floor.placed[0].with_program(ctx)?;
     let floor_bytes = if floor.is_bound { 0 } else { floor.bytes() };
-    let mut search = WithinSearch { floor_bytes, bytes, best, least_ratio: (1, 1), early: Vec::new() };
+    let mut search =
+        WithinSearch { floor_bytes, bytes, best, least_ratio: (1, 1), early_visits: Vec::new(), filled: None };
     for placed in &floor.placed {
         search.offer(ctx, placed, None)?;
     }
@@ -51,8 +52,9 @@ pub fn fastest_within(
     let late = candidates.all.iter().enumerate().map(visit).collect();
     let visits = ctx.options.visits;
     search.walk(ctx, candidates, late, visits)?;
-    let early = std::mem::take(&mut search.early);
+    let early = std::mem::take(&mut search.early_visits);
     search.walk(ctx, candidates, early, visits.div_ceil(VISITS_PER_EARLY))?;
+    search.tighten(ctx)?;
     Ok(Some(search.best))
 }
 
@@ -85,10 +87,12 @@ struct WithinSearch {
     bytes: u64,
     /// The answer so far.
     best: FoundProposal,
+    /// The placed candidate whose copies were issued into gaps for it, if any were.
+    filled: Option<PlacedCandidate>,
     /// The least cycles by estimated cycles of what was offered, 1 at most.
     least_ratio: (u64, u64),
     /// Visits with early copies of the candidates that were visited without.
-    early: Vec<Visit>,
+    early_visits: Vec<Visit>,
 }
 
 impl WithinSearch {
@@ -132,7 +136,7 @@ impl WithinSearch {
         for early in estimates_beside(&program, &candidate.estimates, &[self.bytes]) {
             if early.prefetch_bytes > 0 {
                 let (prefetch_bytes, live_bytes, bound) = (early.prefetch_bytes, early.peak_bytes, early.cycles);
-                self.early.push(Visit { bound, prefetch_bytes, live_bytes, ..visit });
+                self.early_visits.push(Visit { bound, prefetch_bytes, live_bytes, ..visit });
             }
         }
         for placed in candidates.place(ctx, visit.number)? {
@@ -159,13 +163,36 @@ impl WithinSearch {
                 let estimate = filled.cycles();
                 let found = fill(ctx, placed, Program::clone(&late), &filled, self.bytes);
                 self.note_ratio(found.cycles(), estimate);
-                self.take(found);
+                if self.take(found) {
+                    self.filled = Some(placed.clone());
+                }
             }
         }
         self.note_ratio(placed.proposal.cycles, placed.estimate);
         if placed.proposal.cycles <= self.best.cycles() {
             let program = early.unwrap_or_else(|| Program::clone(&late));
-            self.take(FoundProposal::new(&placed.proposal, program, &placed.placement));
+            if self.take(FoundProposal::new(&placed.proposal, program, &placed.placement)) {
+                self.filled = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Issue the answer's copies into a smaller arena, as long as it is no slower.
+    fn tighten(&mut self, ctx: &mut Context) -> Result<(), SearchError> {
+        let Some(placed) = self.filled.take() else { return Ok(()) };
+        let late = placed.late_program(ctx)?;
+        let Some(filling) = Filling::new(&late, placed.placement.clone()) else { return Ok(()) };
+        let (mut too_small, mut enough) = (placed.proposal.sram_bytes, self.best.memory_bytes());
+        while enough > too_small + too_small / ctx.options.placing.drift {
+            interrupt::ask();
+            let arena_bytes = aligned((too_small + enough) / 2);
+            let found = fill(ctx, &placed, Program::clone(&late), &filling.fill(arena_bytes), arena_bytes);
+            if self.take(found) {
+                enough = self.best.memory_bytes();
+            } else {
+                too_small = arena_bytes;
+            }
         }
         Ok(())
     }
@@ -183,10 +210,13 @@ impl WithinSearch {
         }
     }
 
-    fn take(&mut self, found: FoundProposal) {
+    /// Make it the answer if it is faster, or as fast and leaner.
+    fn take(&mut self, found: FoundProposal) -> bool {
         let is_better = (found.cycles(), found.memory_bytes()) < (self.best.cycles(), self.best.memory_bytes());
-        if is_better && (self.floor_bytes..=self.bytes).contains(&found.memory_bytes()) {
+        let is_taken = is_better && (self.floor_bytes..=self.bytes).contains(&found.memory_bytes());
+        if is_taken {
             self.best = found;
         }
+        is_taken
     }
 }
