@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 
 import ethoscade
 import pytest
@@ -201,6 +202,38 @@ def test_whether_a_budget_fits_takes_no_answer(monkeypatch: pytest.MonkeyPatch) 
     floor = network.frontier().floor_bytes
     monkeypatch.setattr(Prepared, "within", lambda *_: pytest.fail("an answer is looked for"))
     assert all(network.fits(floor * part // 4) for part in range(5, 9))
+
+
+def test_what_fits_beside_the_searchs_own_count_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing else did: answers and frontier are taken away."""
+    network = ethoscade.prepare(with_float_ends())
+    curve = network.frontier()
+    budget = curve.points[0][0] * 5 // 4
+    assert network.fits(budget)
+    fastest = replace(curve, points=curve.points[-1:], proposals=network._frontier(1 / 64, None).proposals[-1:])
+    assert fastest.floor_bytes > budget
+    monkeypatch.setattr(Prepared, "_frontier", lambda *_: fastest)
+    monkeypatch.setattr(_core.Search, "within", lambda search, *_: search.fastest())
+    compiled = network.compile(sram=budget)
+    assert compiled.sram_bytes == compiled.curve.floor_bytes <= budget
+
+
+def large_float_input() -> bytes:
+    """A QUANTIZE whose float input sets the floor, whatever runs behind it."""
+    b = ModelBuilder("large_float_input")
+    x = b.quantize(b.input((1, 32, 32, 16), name="input", dtype=DType.FLOAT32))
+    for channels in (32, 16, 32, 16):
+        x = b.conv2d(x, channels, 3)
+    b.output(x)
+    return b.build()
+
+
+def test_size_takes_the_fastest_where_a_border_sets_the_floor() -> None:
+    network = ethoscade.prepare(large_float_input())
+    leanest, core = network.compile(optimise="size"), network._floor(1 / 64, None)
+    floor, cycles = network.frontier().points[0]
+    assert leanest.sram_bytes == floor == core.floor_bytes
+    assert leanest.cycles <= cycles < core.points[0][1], "the core's leanest is slower, and no leaner"
 
 
 def test_without_a_budget_only_the_fastest_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:

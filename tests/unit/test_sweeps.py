@@ -76,6 +76,7 @@ def test_rows_are_what_compile_says(expected: tuple[SweepRow, ...]) -> None:
         assert (row.sram_bytes, row.cycles, row.milliseconds, row.flash_bytes) == figures
         on_cpu = len(compiled.cpu_operators)
         assert (row.npu_operators, row.cpu_operators) == (len(compiled.operators) - on_cpu, on_cpu)
+        assert row.budget != "floor" or row.floor_bytes == curve.floor_bytes
         assert row.budget == "300" or row.floor_bytes == compiled.curve.floor_bytes >= curve.floor_bytes
     assert {row.error for row in expected} == {"", "ModelFormatError", "BudgetError"}
 

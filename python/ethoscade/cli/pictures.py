@@ -50,6 +50,6 @@ def write(args: argparse.Namespace, compiled: Compiled) -> dict[str, str]:
 
 def _whole(args: argparse.Namespace, compiled: Compiled) -> Curve:
     """Every choice that there is: a compilation may know those alone that its answer needed."""
-    if compiled.curve.stop_reason != "budget":
+    if compiled.curve.is_whole:
         return compiled.curve
     return frontier(compiled.source.source, **of_network(args), epsilon=args.epsilon)

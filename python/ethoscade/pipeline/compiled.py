@@ -86,7 +86,9 @@ class Compiled:
         from ..page import notebook
         from .facts import facts_of
 
-        return notebook.network(facts_of(self, self.curve.points, None, self.cpu_time()))
+        return notebook.network(
+            facts_of(self, self.curve.points, self.curve.knee if self.curve.is_whole else None, self.cpu_time())
+        )
 
     @property
     def name(self) -> str:
@@ -272,8 +274,7 @@ class Compiled:
         from .facts import facts_of
 
         curve = frontier or self.curve
-        is_whole = curve.stop_reason != "budget"
-        facts = facts_of(self, curve.points, curve.knee if is_whole else None, self.cpu_time(cpu))
+        facts = facts_of(self, curve.points, curve.knee if curve.is_whole else None, self.cpu_time(cpu))
         text = document.render(network_page.network_page(facts))
         if path is not None:
             files.write_whole(path, text.encode())

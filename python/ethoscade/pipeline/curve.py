@@ -55,8 +55,12 @@ class Curve:
     def _repr_html_(self) -> str:
         from ..page import notebook
 
-        knee = None if self.stop_reason == "budget" else self.knee
-        return notebook.curve(self.points, knee, self.core_clock_hz)
+        return notebook.curve(self.points, self.knee if self.is_whole else None, self.core_clock_hz)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the points are a whole frontier, not those that one question needed."""
+        return self.stop_reason != "budget"
 
     @property
     def floor_bytes(self) -> int:

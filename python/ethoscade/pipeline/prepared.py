@@ -153,9 +153,9 @@ class Prepared:
             return False
         if not self._has_borders_or_state:
             return self._search(epsilon).fits(_clamp_u64(inner), tick)
-        return (
-            self._floor(epsilon, tick).floor_bytes <= budget or self.within(budget, epsilon, tick).floor_bytes <= budget
-        )
+        if self._floor(epsilon, tick).floor_bytes <= budget:
+            return True
+        return self.within(budget, epsilon, tick).floor_bytes <= budget
 
     @checked("sram_kb", "epsilon")
     def compile(
@@ -190,7 +190,7 @@ class Prepared:
         if cache is not None or optimise == "balanced":
             curve = self._frontier(epsilon, watch.tick)
         elif optimise == "size":
-            curve = replace(self._floor(epsilon, watch.tick), stop_reason="budget")
+            curve = replace(self._leanest(epsilon, watch.tick), stop_reason="budget")
         elif budget is None:
             curve = replace(self._fastest(epsilon, watch.tick), stop_reason="budget")
         else:
@@ -221,6 +221,11 @@ class Prepared:
     def _floor(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         """The Proposal of fewest bytes."""
         return self._placed(lambda search: search.floor(tick), epsilon, tick)
+
+    def _leanest(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
+        """The fastest Proposal of the fewest bytes, which operators at the borders may set above the core's floor."""
+        floor = self._floor(epsilon, tick)
+        return self.within(floor.floor_bytes, epsilon, tick) if self._has_borders_or_state else floor
 
     def _fastest(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         """The fastest Proposal, and an upper bound of the floor."""
@@ -257,10 +262,13 @@ class Prepared:
             return self._with_cache_of(size)._frontier(epsilon, tick)
         inner = max(budget - constants_in_sram(self.network), 0)
         curve = self._placed(lambda search: search.within(_clamp_u64(inner), tick), epsilon, tick)
-        # The core does not know the bytes of borders and state: with these its answer may not fit, where another does.
-        if curve.points[-1][0] > budget and self._has_borders_or_state:
-            return self._frontier(epsilon, portion(tick, _ENUMERATED, 1))
-        return replace(curve, stop_reason="budget")
+        if curve.points[-1][0] <= budget or not self._has_borders_or_state:
+            return replace(curve, stop_reason="budget")
+        # The core does not know the bytes of borders and state: with these its answer does not fit, another may.
+        frontier = self._frontier(epsilon, portion(tick, _ENUMERATED, 1))
+        if frontier.floor_bytes <= budget:
+            return frontier
+        return min(frontier, self._floor(epsilon, tick), key=lambda curve: curve.floor_bytes)
 
 
 @checked("epsilon")

@@ -102,7 +102,7 @@ def _choices_json(compiled: Compiled) -> dict[str, Any]:
     if compiled.budget_bytes is not None or not compiled.cycles:
         return {"half": None, "knee": None}
     half = compiled.curve.fastest_within(compiled.sram_bytes // 2)
-    knee = None if compiled.curve.stop_reason == "budget" else _point_json(compiled.curve.knee)
+    knee = _point_json(compiled.curve.knee) if compiled.curve.is_whole else None
     return {"half": None if half is None else _point_json(half), "knee": knee}
 
 
@@ -308,7 +308,7 @@ def _choice_rows(compiled: Compiled) -> list[tuple[str, str]]:
     else:
         text = f"{half / 1024:.1f} KiB: {_more(point[1], compiled.cycles)} cycles"
     rows = [("  with half of it", text)]
-    if curve.stop_reason == "budget":
+    if not curve.is_whole:
         return rows
     size, cycles = curve.knee
     found = f"{size / 1024:.1f} KiB: {_more(cycles, compiled.cycles)} cycles (--optimise balanced)"
