@@ -27,7 +27,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.pipeline.compiler import Network, prepare
 from ethoscade.scheduling import problem
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from model_files import model_folder
 
 MODELS = (

@@ -27,7 +27,7 @@ from ethoscade import _core
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.compiler import prepare, search
 from ethoscade.scheduling.specs import PartSpec, TensorSpec
-from ethoscade.target import Target
+from ethoscade.targets.target import Target
 from ethoscade.testing import ModelBuilder
 from harness import cpu_seconds, default_target, named_models, network_of
 

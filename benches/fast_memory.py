@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import ethoscade
-from ethoscade.target import compilation_target
+from ethoscade.targets.target import compilation_target
 from harness import cost_of, kib, named_models, payloads_of, vela_command
 from vela_file import read as read_vela_file
 from zoo import verdict_on

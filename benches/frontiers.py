@@ -21,7 +21,7 @@ from pathlib import Path
 from ethoscade import ConfigError
 from ethoscade.page import pictures
 from ethoscade.pipeline.compiler import search
-from ethoscade.target import Target
+from ethoscade.targets.target import Target
 from harness import (
     CORES,
     VelaRun,

@@ -29,7 +29,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph, Operator
 from ethoscade.pipeline.compiler import Network, carry_out, prepare, search
 from ethoscade.run.timing import TimingReport, simulate_timing
-from ethoscade.target import Target, load_target
+from ethoscade.targets.target import Target, load_target
 from model_files import NO_MODELS, model_folder
 
 Result = TypeVar("Result")

@@ -21,7 +21,7 @@ from typing import Any
 from ethoscade import EthoscadeError, _core, testing
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.compiler import Network, prepare
-from ethoscade.target import Target, load_target
+from ethoscade.targets.target import Target, load_target
 from harness import cpu_seconds, named_models, network_of
 from model_files import NO_MODELS, model_folder
 

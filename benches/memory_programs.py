@@ -19,7 +19,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 
 ALIGNMENT = 16
 ITERATIONS = 80

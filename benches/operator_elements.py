@@ -39,7 +39,7 @@ from ethoscade.pipeline.compiler import Network, arrange, carry_out, emit, prepa
 from ethoscade.run.execution import run_artifact
 from ethoscade.scheduling.program import Program, Stripe
 from ethoscade.scheduling.schedule import Group, Schedule, Split
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
 from ethoscade.testing.recorder import UNQUANTISED
 from reference_support import drawn_operator, litert_values

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ethoscade import Compiled
 from ethoscade.judge.verification import Expectation, compare, random_inputs, reference_runs
-from ethoscade.target import Target
+from ethoscade.targets.target import Target
 from harness import SHARED_MODELS, cost_of, default_target, every_point, kib, named_models, network_of, payloads_of
 
 

@@ -16,7 +16,7 @@ import harness  # noqa: F401
 from ethoscade import EthoscadeError
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.compiler import prepare, search
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from model_files import NO_MODELS, model_folder
 from promised_cycles import broken_promises
 

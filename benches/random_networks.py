@@ -35,7 +35,7 @@ from ethoscade.pipeline.compiled import Compiled, Curve
 from ethoscade.pipeline.compiler import carry_out, prepare, search
 from ethoscade.pipeline.network import Network, with_cache
 from ethoscade.scheduling.schedule import Proposal
-from ethoscade.target import ACCELERATORS, Target, load_target
+from ethoscade.targets.target import ACCELERATORS, Target, load_target
 from ethoscade.testing import random_network
 
 OWN = "ethoscade's reference"

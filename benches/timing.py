@@ -19,7 +19,7 @@ from pathlib import Path
 
 import ethoscade
 from ethoscade.run.timing import TimingReport, simulate_timing
-from ethoscade.target import Target, load_target
+from ethoscade.targets.target import Target, load_target
 from harness import named_models, payloads_of, run_vela
 from independent_cycles import COLUMNS, INDEPENDENT
 from model_files import model_paths

@@ -31,7 +31,7 @@ from ethoscade.judge.litert import Session
 from ethoscade.lowering import elements, support
 from ethoscade.pipeline.partition import partition
 from ethoscade.rewrites import simplify
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from harness import default_target
 from operator_forms import KINDS, TYPES, Form, forms
 

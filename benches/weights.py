@@ -22,7 +22,7 @@ from ethoscade.codegen import vela
 from ethoscade.frontend import read_tflite
 from ethoscade.lowering.npu import NpuOperation, OperationKind
 from ethoscade.pipeline.compiler import prepare
-from ethoscade.target import Target
+from ethoscade.targets.target import Target
 from ethosu import mlw_codec
 from harness import cpu_seconds, default_target, named_models
 

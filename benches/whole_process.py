@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from ethoscade.target import parse_size
+from ethoscade.targets.target import parse_size
 from harness import default_target, named_models, vela_command
 
 MODELS = (

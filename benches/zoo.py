@@ -27,7 +27,7 @@ from typing import Any
 
 import ethoscade
 from ethoscade.codegen.artifact import CpuCall
-from ethoscade.target import ACCELERATORS, Target, compilation_target
+from ethoscade.targets.target import ACCELERATORS, Target, compilation_target
 from harness import cost_of, cpu_seconds, kib, macs_of, named_models, payloads_of, run_limited, vela_command
 from model_files import NO_MODELS, model_paths
 from vela_file import read as read_vela_file

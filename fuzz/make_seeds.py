@@ -17,7 +17,7 @@ import ethoscade
 import numpy as np
 from ethoscade.codegen import vela
 from ethoscade.codegen.artifact import NpuCall
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from ethoscade.testing import tiny_conv
 from fuzzing import pooled
 

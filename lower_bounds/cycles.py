@@ -43,7 +43,7 @@ from fractions import Fraction
 from ethoscade import _core
 from ethoscade.scheduling.problem import Problem
 from ethoscade.scheduling.specs import OperationSpec, TensorSpec
-from ethoscade.target import Target
+from ethoscade.targets.target import Target
 
 from .byte_chains import ByteChains, reads_all_channels
 

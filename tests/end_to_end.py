@@ -17,7 +17,7 @@ from ethoscade.run.execution import ExecutionResult, run_artifact_steps
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
 from ethoscade.scheduling.schedule import Schedule
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from replay import check_placed, check_program
 
 ACCELERATORS = ("ethos-u55-256", "ethos-u55-128", "ethos-u55-64", "ethos-u55-32", "ethos-u65-256")

@@ -37,7 +37,7 @@ from ethoscade.ir import (
     Window,
 )
 from ethoscade.lowering import support
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 
 
 def on_npu(graph: Graph, op: Operator) -> bool:

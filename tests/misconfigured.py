@@ -12,9 +12,10 @@ import io
 import random
 from pathlib import Path
 
-from ethoscade import compile, target
+from ethoscade import compile
 from ethoscade.__main__ import main
 from ethoscade.errors import EthoscadeError
+from ethoscade.targets import target
 from ethoscade.testing import tiny_conv
 
 MODEL = tiny_conv()

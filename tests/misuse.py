@@ -21,14 +21,15 @@ from typing import Any
 
 import ethoscade
 import numpy as np
-from ethoscade import boards, device_files, devices, memory, target
+from ethoscade import memory
 from ethoscade.codegen.artifact import NpuCall
-from ethoscade.configurations import SYSTEM, read_configuration
 from ethoscade.errors import EthoscadeError
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
 from ethoscade.memory import model as memory_model
 from ethoscade.run import simulator, timing
+from ethoscade.targets import boards, device_files, devices, target
+from ethoscade.targets.configurations import SYSTEM, read_configuration
 from ethoscade.testing import tiny_conv
 from ethoscade.util import sizes
 

@@ -10,7 +10,7 @@ import pytest
 from ethoscade.ir import Graph, Tensor
 from ethoscade.judge import reference
 from ethoscade.pipeline.partition import partition
-from ethoscade.target import Accelerator
+from ethoscade.targets.target import Accelerator
 from whole_tensor import compile_whole
 
 simulator = pytest.importorskip("ethoscade.run.simulator", reason="the simulator is not built")

@@ -18,7 +18,7 @@ from ethoscade.lowering.feature_maps import FeatureMap, NpuTensor
 from ethoscade.lowering.npu import NpuOperation, OperationKind, Table
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CopyConstants, LoadTable, Slab, Step, Stripe
-from ethoscade.target import Accelerator
+from ethoscade.targets.target import Accelerator
 from replay import image, pixels_read
 
 TEMPORARIES = 1 << 30

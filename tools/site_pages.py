@@ -35,7 +35,7 @@ OUTSIDE = {
 }
 """Pages at the root of the tree, and what they are called on the site."""
 
-MODULES = ("devices", "memory", "run.simulator", "target", "testing")
+MODULES = ("memory", "run.simulator", "targets.devices", "targets.target", "testing")
 """Modules whose public names have a place in the reference beside those of the package."""
 
 _LINK = re.compile(

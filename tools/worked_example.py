@@ -30,7 +30,7 @@ from ethoscade.scheduling.schedule import (
     Split,
     uncascaded,
 )
-from ethoscade.target import compilation_target
+from ethoscade.targets.target import compilation_target
 from ethoscade.testing import ModelBuilder
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -47,7 +47,6 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from .devices import DeviceDescription
     from .pipeline.addresses import Address
     from .pipeline.advice import Advice
     from .pipeline.check import Check, check
@@ -62,6 +61,10 @@ if TYPE_CHECKING:
     from .run.execution import simulate
     from .sweeps.driver import sweep
     from .sweeps.rows import SweepRow
+    from .targets import cpus as cpus
+    from .targets import devices as devices
+    from .targets import target as target
+    from .targets.devices import DeviceDescription
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -111,7 +114,7 @@ _HOMES = {
     "Compiled": "pipeline.compiled",
     "CompiledMany": "pipeline.many",
     "Curve": "pipeline.curve",
-    "DeviceDescription": "devices",
+    "DeviceDescription": "targets.devices",
     "OperatorRow": "pipeline.table",
     "OperatorSummary": "pipeline.table",
     "OperatorTable": "pipeline.table",
@@ -128,7 +131,12 @@ _HOMES = {
     "sweep": "sweeps.driver",
 }
 
-_MODULES = {"simulator": "run.simulator"}
+_MODULES = {
+    "cpus": "targets.cpus",
+    "devices": "targets.devices",
+    "simulator": "run.simulator",
+    "target": "targets.target",
+}
 
 if not TYPE_CHECKING:
 

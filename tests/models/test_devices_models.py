@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from device_judge import fastest_one_by_one, judged
 from ethoscade import DeviceDescription
-from ethoscade.devices import cortex_m7, cortex_m55, matrix_npu
 from ethoscade.errors import ConfigError, UnsupportedOperatorError
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.planning import prepare
+from ethoscade.targets.devices import cortex_m7, cortex_m55, matrix_npu
 from model_files import NO_MODELS, model_paths
 
 pytestmark = pytest.mark.skipif(not model_paths(), reason=NO_MODELS)

@@ -6,7 +6,7 @@ import ethoscade
 import pytest
 from ethoscade.pipeline import compiler
 from ethoscade.pipeline.network import with_cache
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from promised_cycles import broken_promises
 from test_real_models import path_of, source_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ethoscade.pipeline import compiler
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from promised_cycles import broken_promises
 from test_real_models import MODELS, VELA_KIB, path_of, source_of
 

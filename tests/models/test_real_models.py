@@ -19,7 +19,7 @@ from ethoscade.ir import Graph
 from ethoscade.judge.verification import Expectation, compare, random_inputs, reference_runs
 from ethoscade.pipeline.compiler import carry_out, prepare, search
 from ethoscade.run.timing import simulate_timing
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from model_files import NO_MODELS, model_folder
 
 FOLDER = model_folder()

@@ -21,7 +21,7 @@ import vela_file
 from ethoscade.frontend import read_tflite
 from ethoscade.run.compiled_file import has_fast_memory
 from ethoscade.run.timing import simulate_timing
-from ethoscade.target import Target, load_target
+from ethoscade.targets.target import Target, load_target
 from ethoscade.trace.files import time_file
 from independent_cycles import COLUMNS, INDEPENDENT
 from model_files import NO_MODELS, model_folder

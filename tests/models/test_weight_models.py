@@ -9,7 +9,7 @@ from ethoscade.codegen.streams import EncodingChoice, Streams
 from ethoscade.frontend import read_tflite
 from ethoscade.lowering.npu import NpuOperation
 from ethoscade.pipeline.compiler import prepare
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from model_files import NO_MODELS, model_folder
 from weight_streams import read
 

@@ -12,7 +12,7 @@ from ethoscade.lowering import support
 from ethoscade.lowering.npu import OperationKind
 from ethoscade.pipeline.compiler import carry_out, search
 from ethoscade.run.execution import run_artifact
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from graphs import GraphMaker
 from promised_cycles import broken_promises

@@ -28,7 +28,7 @@ from ethoscade.lowering.npu import (
 )
 from ethoscade.lowering.views import POINT
 from ethoscade.scheduling.program import Slab
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from npu import execute
 
 Array = npt.NDArray[np.integer]

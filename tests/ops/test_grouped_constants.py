@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.compiler import prepare
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from ethoscade.testing import ModelBuilder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.rewrites import simplify
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from graphs import on_npu
 from npu import check_whole
 

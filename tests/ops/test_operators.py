@@ -20,7 +20,7 @@ from ethoscade.lowering.constraints import FeatureMaps
 from ethoscade.operators import RESHAPES
 from ethoscade.pipeline.compiler import prepare
 from ethoscade.scheduling.schedule import arrange, uncascaded
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from graphs import GraphMaker, same
 from npu import check_whole
 

@@ -13,7 +13,7 @@ from ethoscade.lowering.feature_maps import Layout
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.bricks import lay_in_bricks
 from ethoscade.scheduling.program import CopyConstants, Step, Stripe
-from ethoscade.target import ACCELERATORS, Accelerator
+from ethoscade.targets.target import ACCELERATORS, Accelerator
 from graphs import GraphMaker, same
 from npu import execute, random_inputs, read
 from rolling import Roller

@@ -16,7 +16,7 @@ from ethoscade.judge.verification import JUDGE_MICRO, compare
 from ethoscade.lowering import support
 from ethoscade.pipeline.compiler import carry_out, search
 from ethoscade.run.execution import run_artifact_steps, run_tflite_steps
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from graphs import GraphMaker
 from in_a_row import check_at_every_budget, in_micro, steps_of

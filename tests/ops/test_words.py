@@ -28,7 +28,7 @@ from ethoscade.ir import (
 )
 from ethoscade.judge import reference
 from ethoscade.lowering import support
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing.flatfile import OperatorRecord, TensorRecord, write_file
 from graphs import GraphMaker
 from npu import check_whole

@@ -6,12 +6,12 @@ from functools import cache
 
 from device_judge import check_pools, judged
 from ethoscade import ConfigError, DeviceDescription, SchedulingError
-from ethoscade.devices import PRIMITIVES, Dma, Engine
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.pipeline.planning import Outline, prepare
 from ethoscade.scheduling.schedule import CacheRead, CacheWrite, Group, Schedule, arrange, prove
-from ethoscade.target import Memory
+from ethoscade.targets.devices import PRIMITIVES, Dma, Engine
+from ethoscade.targets.target import Memory
 from ethoscade.testing import inverted_residuals, residual_network, tiny_conv
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

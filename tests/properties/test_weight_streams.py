@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from ethoscade import CodegenError, _core
 from ethoscade.codegen import vela
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from weight_streams import positions, read

@@ -14,7 +14,7 @@ from ethoscade.lowering.feature_maps import FeatureMap, Layout, NpuTensor
 from ethoscade.lowering.npu import OperationKind, Upscale
 from ethoscade.lowering.views import POINT
 from ethoscade.scheduling.program import Slab
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,7 +16,7 @@ from ethoscade.lowering.npu import tables_of
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, LoadTable
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)

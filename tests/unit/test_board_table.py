@@ -11,11 +11,11 @@ from pathlib import Path
 import ethoscade
 import pytest
 from ethoscade.__main__ import main
-from ethoscade.boards import FIGURES, BoardDescription, board_named, known_boards
-from ethoscade.configurations import default_config, read_configuration
 from ethoscade.errors import BudgetError, ConfigError
 from ethoscade.report.configurations import boards_markdown
-from ethoscade.target import compilation_target, load_target
+from ethoscade.targets.boards import FIGURES, BoardDescription, board_named, known_boards
+from ethoscade.targets.configurations import default_config, read_configuration
+from ethoscade.targets.target import compilation_target, load_target
 from ethoscade.testing import mobilenet_v1, tiny_conv
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "boards.md").read_text(encoding="utf-8")

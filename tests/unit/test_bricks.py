@@ -20,7 +20,7 @@ from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling import schedule as schedules
 from ethoscade.scheduling.bricks import lay_in_bricks
 from ethoscade.scheduling.program import Arrangement
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from graphs import GraphMaker
 
 U55 = ACCELERATORS["ethos-u55-256"]

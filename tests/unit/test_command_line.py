@@ -25,7 +25,7 @@ from command_line_support import (
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import Expectation, random_inputs, reference_outputs
 from ethoscade.lowering import FAMILIES
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from tflite_files import File, Op, T
 
 COMPILE_KEYS = {

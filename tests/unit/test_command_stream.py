@@ -47,7 +47,7 @@ from ethoscade.lowering.npu import (
 from ethoscade.pipeline.partition import partition
 from ethoscade.pipeline.prepared import compile as compile_network
 from ethoscade.scheduling.program import CallOperator, CopyConstants, LoadTable, Slab, Step, Stripe
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import random_network
 from graphs import GraphMaker, same
 from hypothesis import given

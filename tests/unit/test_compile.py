@@ -28,7 +28,7 @@ from ethoscade.pipeline.prepared import compile as compile_model
 from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling.program import CopyConstants, LoadTable
 from ethoscade.scheduling.schedule import arrange, cycles_of, from_proposal, uncascaded
-from ethoscade.target import ACCELERATORS, default_config, load_target
+from ethoscade.targets.target import ACCELERATORS, default_config, load_target
 from ethoscade.testing import (
     ModelBuilder,
     inverted_residuals,

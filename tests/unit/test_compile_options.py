@@ -14,7 +14,7 @@ from ethoscade import BudgetError, Compiled, ConfigError
 from ethoscade.pipeline.compiler import prepare
 from ethoscade.scheduling.program import Stripe
 from ethoscade.scheduling.schedule import resolution_of
-from ethoscade.target import ACCELERATORS, default_config
+from ethoscade.targets.target import ACCELERATORS, default_config
 from ethoscade.testing import inverted_residuals, tiny_conv
 
 MODEL = inverted_residuals(blocks=3, resolution=24)

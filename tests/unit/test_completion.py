@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from ethoscade import __main__ as command_line
 from ethoscade.__main__ import main
-from ethoscade.boards import known_boards
 from ethoscade.cli.completion import completables
-from ethoscade.device_files import READY_DEVICES
+from ethoscade.targets.boards import known_boards
+from ethoscade.targets.device_files import READY_DEVICES
 
 COMMANDS = command_line._COMMANDS
 

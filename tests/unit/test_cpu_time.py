@@ -11,9 +11,9 @@ import ethoscade
 import pytest
 from command_line_support import Capture, one_sentence, resized_classifier, run, run_json, written
 from ethoscade import BudgetError, Compiled, ConfigError
-from ethoscade.cpus import CLASSES, CPUS, INSTRUCTIONS, MEASURED, described
 from ethoscade.operators import OPERATORS
 from ethoscade.pipeline.cpu_time import cpu_time_of
+from ethoscade.targets.cpus import CLASSES, CPUS, INSTRUCTIONS, MEASURED, described
 from ethoscade.testing import ModelBuilder, tiny_conv
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cpu-time.md").read_text(encoding="utf-8")

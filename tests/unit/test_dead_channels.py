@@ -19,7 +19,7 @@ from ethoscade.lowering import support
 from ethoscade.quantised import multiplier_and_shift
 from ethoscade.rewrites import DeadChannels, OnNpu, channel_values, dead_channels, remove_dead_channels, simplify
 from ethoscade.rewrites.channel_values import constant_channels
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.recorder import Value
 

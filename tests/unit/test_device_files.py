@@ -8,10 +8,10 @@ from pathlib import Path
 
 import ethoscade
 import pytest
-from ethoscade import devices
 from ethoscade.__main__ import main
-from ethoscade.device_files import READY_DEVICES, device_named
 from ethoscade.errors import ConfigError
+from ethoscade.targets import devices
+from ethoscade.targets.device_files import READY_DEVICES, device_named
 from ethoscade.testing import mobilenet_v1, tiny_conv
 from ethoscade.util.toml import parse_toml
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from device_judge import fastest_one_by_one, judged
 from ethoscade import BudgetError, ConfigError, DeviceDescription
-from ethoscade.devices import PRIMITIVES, Dma, Engine, cortex_m7, cortex_m55, matrix_npu
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation
 from ethoscade.pipeline.planning import Outline, prepare
-from ethoscade.target import Memory
+from ethoscade.targets.devices import PRIMITIVES, Dma, Engine, cortex_m7, cortex_m55, matrix_npu
+from ethoscade.targets.target import Memory
 from ethoscade.testing import ModelBuilder, inverted_residuals, keyword_spotting, residual_network, tiny_conv
 
 READY = {make().name: make for make in (cortex_m55, cortex_m7, matrix_npu)}

@@ -30,7 +30,7 @@ from ethoscade.run.execution import run_tflite, sram_touched
 from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling.program import in_fast
 from ethoscade.scheduling.schedule import CacheWrite, Group, Schedule, arrange
-from ethoscade.target import ACCELERATORS, compilation_target
+from ethoscade.targets.target import ACCELERATORS, compilation_target
 from ethoscade.testing import ModelBuilder, inverted_residuals
 from promised_cycles import broken_promises
 from test_block_dependency import MAX_BLOCKDEP, kernel, strip

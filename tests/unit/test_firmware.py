@@ -27,7 +27,7 @@ from ethoscade.codegen.layout import whole_lines
 from ethoscade.judge.verification import random_inputs
 from ethoscade.run import simulator
 from ethoscade.run.execution import run_artifact_steps
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder, inverted_residuals, tiny_conv
 from ethosu.vela import driver_actions
 from ethosu.vela.architecture_features import Accelerator as VelaAccelerator

@@ -15,7 +15,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering.npu import OperationKind, Table
 from ethoscade.pipeline import compiler
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
 from promised_cycles import broken_promises
 

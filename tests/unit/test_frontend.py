@@ -14,7 +14,7 @@ from ethoscade.errors import ConfigError, ModelFormatError, UnsupportedOperatorE
 from ethoscade.frontend import read_tflite
 from ethoscade.judge import reference
 from ethoscade.lowering import support
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from model_files import NO_MODELS, model_paths
 from tflite_files import FLOAT32, INT8, INT16, INT32, UINT8, File, Op, T, constant, conv_file

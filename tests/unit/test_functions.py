@@ -10,7 +10,7 @@ from ethoscade.ir import DType, Graph, Quantisation
 from ethoscade.judge import litert, reference
 from ethoscade.judge.reference.functions import FUNCTION_MEANINGS
 from ethoscade.lowering import functions, support
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.flatfile import OperatorRecord, TensorRecord, write_file
 from ethoscade.testing.real_operators import UNARY

@@ -12,7 +12,7 @@ from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering import functions, functions16, support
 from ethoscade.lowering.npu import OperationKind
 from ethoscade.pipeline import compiler
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.real_operators import UNARY
 from npu import execute, read

@@ -15,7 +15,7 @@ from ethoscade.lowering import lower
 from ethoscade.lowering.gather import shuffle
 from ethoscade.pipeline.compiler import prepare
 from ethoscade.pipeline.partition import partition
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
 from tflite_files import INT32, File, Op, T, constant
 

@@ -13,7 +13,7 @@ from ethoscade.lowering.feature_maps import Scalar
 from ethoscade.pipeline.compiler import Network, search
 from ethoscade.scheduling.program import CopyConstants
 from ethoscade.scheduling.schedule import CacheRead, Group, Schedule, Split, from_proposal
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder, Value
 from promised_cycles import broken_promises
 

@@ -16,7 +16,7 @@ from ethoscade.lowering import functions, lower
 from ethoscade.pipeline import compiler
 from ethoscade.pipeline.partition import partition
 from ethoscade.scheduling.program import CopyConstants, Slab, Step, Stripe
-from ethoscade.target import ACCELERATORS, Accelerator, load_target
+from ethoscade.targets.target import ACCELERATORS, Accelerator, load_target
 from ethoscade.testing import ModelBuilder, random_network
 from graphs import GraphMaker
 

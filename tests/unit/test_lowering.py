@@ -18,7 +18,7 @@ from ethoscade.lowering import lower, support
 from ethoscade.lowering.npu import NpuOperation, OperationKind, Upscale, tables_of
 from ethoscade.pipeline.partition import partition
 from ethoscade.quantised import scale_of
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import random_network
 from graphs import GraphMaker, same
 

@@ -10,14 +10,14 @@ import ethoscade
 import pytest
 from device_judge import check_pools, judged
 from ethoscade import BudgetError, ConfigError, DeviceDescription, SchedulingError
-from ethoscade.configurations import default_config
-from ethoscade.devices import PRIMITIVES, Dma, Engine, cortex_m55
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.planning import Outline, prepare
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Arrangement, CopyTensor
 from ethoscade.scheduling.schedule import CacheRead, CacheWrite, Decision, Group, Schedule
-from ethoscade.target import Memory, compilation_target, load_target
+from ethoscade.targets.configurations import default_config
+from ethoscade.targets.devices import PRIMITIVES, Dma, Engine, cortex_m55
+from ethoscade.targets.target import Memory, compilation_target, load_target
 from ethoscade.testing import inverted_residuals, residual_network
 from ethoscade.util.frozen import FrozenMap
 from replay import check_placed, check_program

@@ -15,7 +15,7 @@ from ethoscade.pipeline import compiler
 from ethoscade.run.execution import run_artifact
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Arrangement, Program
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from ethoscade.testing import ModelBuilder, networks
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from command_line_support import Capture, run
 from ethoscade import ConfigError, memory
-from ethoscade.target import load_target, parse_size
+from ethoscade.targets.target import load_target, parse_size
 from ethoscade.util import arguments
 
 CALLS, NESTED, CONFIGURATIONS, COMMANDS = 4000, 300, 150, 40

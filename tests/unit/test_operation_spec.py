@@ -9,7 +9,7 @@ import pytest
 from ethoscade import SchedulingError, _core
 from ethoscade.lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ethoscade.scheduling.specs import InputSpec, OperationSpec, PartSpec, TensorSpec
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 
 TARGET = load_target("ethos-u55-128")
 

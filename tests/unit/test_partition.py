@@ -10,7 +10,7 @@ from calls import count_calls
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.pipeline.partition import Partition, partition
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.recorder import Value
 from graphs import GraphMaker

@@ -18,11 +18,12 @@ from typing import Any
 import ethoscade
 import numpy as np
 import pytest
-from ethoscade import _core, devices, memory
+from ethoscade import _core, memory
 from ethoscade.codegen import tflite
 from ethoscade.errors import AliveBuffer, BudgetError, EthoscadeError, SchedulingError
 from ethoscade.judge.verification import Verification, random_inputs
 from ethoscade.scheduling import schedule
+from ethoscade.targets import devices
 from ethoscade.testing import inception_modules, mobilenet_v1, tiny_conv
 from ethoscade.util.frozen import FrozenMap
 from sweeping import Here

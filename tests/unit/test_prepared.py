@@ -15,7 +15,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from ethoscade.testing import ModelBuilder, mobilenet_v1, random_network, tiny_conv
 
 Point = tuple[int, int]

@@ -20,14 +20,14 @@ import pytest
 from ethoscade import Compiled
 from ethoscade.codegen import tflite
 from ethoscade.codegen.artifact import NpuCall
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import mobilenet_v1, residual_network, tiny_conv
 
 # Threads compile for accelerators that Vela has not met yet while the main thread prints.
 PRINTING = """
 import sys, threading
 import ethoscade
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import tiny_conv
 
 model = tiny_conv()

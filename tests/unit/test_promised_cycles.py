@@ -10,7 +10,7 @@ from ethoscade import testing
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Quantisation
 from ethoscade.pipeline import compiler
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from promised_cycles import broken_promises
 
 

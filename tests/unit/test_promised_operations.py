@@ -31,7 +31,7 @@ from ethoscade.lowering.te import Compute
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Stripe
-from ethoscade.target import ACCELERATORS, Target, load_target
+from ethoscade.targets.target import ACCELERATORS, Target, load_target
 from graphs import GraphMaker
 from promised_cycles import broken_promises
 

@@ -21,7 +21,7 @@ from ethoscade.lowering import FAMILIES, support
 from ethoscade.lowering.constraints import Case, Constraint
 from ethoscade.lowering.resize import Doublings
 from ethoscade.lowering.transpose_conv import SpreadStrides
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from graphs import GraphMaker, same
 
 ACCELERATOR = ACCELERATORS["ethos-u55-256"]

@@ -19,7 +19,7 @@ from ethoscade.lowering import aliases, support
 from ethoscade.pipeline.partition import partition
 from ethoscade.pipeline.renaming import renamed
 from ethoscade.run import host_c
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.flatfile import TENSOR_TYPES, OperatorRecord, TensorRecord, write_file
 from graphs import GraphMaker

@@ -23,7 +23,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.run import simulator
 from ethoscade.run.timing import simulate_timing
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import tiny_conv
 from test_simulator_driver import declared_in
 

@@ -17,7 +17,7 @@ from ethoscade.lowering.feature_maps import Channels
 from ethoscade.lowering.npu import NpuOperation
 from ethoscade.pipeline import compiler
 from ethoscade.scheduling.schedule import from_proposal
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
 from promised_cycles import broken_promises
 

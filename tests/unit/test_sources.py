@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from ethoscade.errors import SimulationError
 from ethoscade.run import simulator
-from ethoscade.target import SIMULATED
+from ethoscade.targets.target import SIMULATED
 from ethosu.vela import driver_actions
 from ethosu.vela.architecture_features import Accelerator as VelaAccelerator
 from ethosu.vela.architecture_features import create_default_arch

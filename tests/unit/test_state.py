@@ -22,7 +22,7 @@ from ethoscade.operators import own_outputs, updated
 from ethoscade.pipeline.partition import partition
 from ethoscade.rewrites import simplify
 from ethoscade.run.judgement import on_file
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing.flatfile import OperatorRecord, TensorRecord, write_file
 from graphs import GraphMaker, on_npu
 from tflite import Model

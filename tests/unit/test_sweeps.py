@@ -18,12 +18,12 @@ from typing import Any
 import ethoscade
 import pytest
 from ethoscade import BudgetError, ConfigError, SweepError, SweepRow
-from ethoscade.boards import known_boards
 from ethoscade.pipeline import prepared
 from ethoscade.sweeps import answers, driver
 from ethoscade.sweeps.questions import Inquiry, budgets_of, models_of, targets_of
 from ethoscade.sweeps.rows import merged
-from ethoscade.target import ACCELERATORS, load_target
+from ethoscade.targets.boards import known_boards
+from ethoscade.targets.target import ACCELERATORS, load_target
 from ethoscade.testing import mobilenet_v1, tiny_conv
 from sweeping import BUDGETS, TARGETS, Deadly, Here, inquiry, networks
 

@@ -12,7 +12,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Quantisation
 from ethoscade.judge import reference
 from ethoscade.lowering import support
-from ethoscade.target import ACCELERATORS
+from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.recorder import Value
 from graphs import GraphMaker

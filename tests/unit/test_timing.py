@@ -14,7 +14,7 @@ import pytest
 from ethoscade.errors import ConfigError, SimulationError
 from ethoscade.report import timing
 from ethoscade.run.timing import TimingReport, simulate_timing
-from ethoscade.target import Target, load_target
+from ethoscade.targets.target import Target, load_target
 from ethoscade.trace.perfetto import trace, write_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -18,7 +18,7 @@ from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline.recording import record_compiled
 from ethoscade.run.execution import run_tflite, sram_touched
 from ethoscade.run.timing import simulate_timing
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from ethoscade.testing import inverted_residuals, mobilenet_v1
 from ethoscade.trace.files import record_file, target_of, time_file
 from ethoscade.trace.operators import cascades_of, told_by_stream

@@ -24,7 +24,7 @@ from ethoscade.run.execution import run_tflite_steps
 from ethoscade.run.host_c import HostLibrary
 from ethoscade.run.judgement import on_file
 from ethoscade.scheduling import schedule
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from ethoscade.testing import random_network
 from ethoscade.testing.builder import ModelBuilder
 from ethoscade.testing.flatfile import OperatorRecord, SubgraphRecord, TensorRecord, write_file

@@ -4,7 +4,7 @@ import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.pipeline.compiler import prepare, search
 from ethoscade.scheduling.problem import MOST_SLICES, SLICE_BYTES, choose_encoding
-from ethoscade.target import load_target
+from ethoscade.targets.target import load_target
 from ethoscade.testing import ModelBuilder
 
 

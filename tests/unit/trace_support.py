@@ -12,7 +12,7 @@ from typing import Any
 
 from ethoscade.ir import Graph
 from ethoscade.run.timing import TimingReport
-from ethoscade.target import Target
+from ethoscade.targets.target import Target
 from ethoscade.trace.operators import told_by_stream
 from ethoscade.trace.record import NpuSource, Record, record
 

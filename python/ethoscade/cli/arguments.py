@@ -45,7 +45,7 @@ def add_model(parser: argparse.ArgumentParser, several: bool = False) -> None:
 
 def add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False) -> None:
     """What is compiled for; `only_accelerator`: no system around it."""
-    from ..target import ACCELERATORS, DEFAULT_ACCELERATOR, TARGETS
+    from ..targets.target import ACCELERATORS, DEFAULT_ACCELERATOR, TARGETS
 
     names = ACCELERATORS if only_accelerator else TARGETS
     parser.add_argument(

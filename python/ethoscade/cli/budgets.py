@@ -15,7 +15,7 @@ from ..errors import ConfigError, EthoscadeError
 from ..pipeline.compiled import Compiled
 from ..pipeline.prepared import prepare
 from ..report import summary
-from ..target import budget_of
+from ..targets.target import budget_of
 from . import console, tables
 from .common import DIFFERENT, DONE, FAULTY, model_of, print_report, tell_of_board, told
 from .working import working

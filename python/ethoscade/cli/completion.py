@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..boards import known_boards
 from ..codegen.bundle import ARTEFACTS
-from ..configurations import MODE, SYSTEM, read_configuration
-from ..device_files import READY_DEVICES
 from ..project.folder import ALIASES
 from ..project.templates import TEMPLATES
-from ..target import TARGETS
+from ..targets.boards import known_boards
+from ..targets.configurations import MODE, SYSTEM, read_configuration
+from ..targets.device_files import READY_DEVICES
+from ..targets.target import TARGETS
 from ..util.records import dataclass
 from . import console
 from .common import DONE

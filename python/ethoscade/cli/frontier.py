@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..boards import board_named
 from ..errors import ConfigError
 from ..pipeline.compiled import Curve
 from ..pipeline.prepared import frontier
 from ..report import summary
-from ..target import DEFAULT_ACCELERATOR
+from ..targets.boards import board_named
+from ..targets.target import DEFAULT_ACCELERATOR
 from ..util.files import refuse_same
 from ..util.progress import Progress, one_of_many
 from . import arguments

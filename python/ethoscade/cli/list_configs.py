@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from ..boards import known_boards
-from ..configurations import read_configuration
 from ..report import summary
 from ..report.configurations import boards_markdown, configurations_json, configurations_text
+from ..targets.boards import known_boards
+from ..targets.configurations import read_configuration
 from . import arguments, console
 from .common import DONE, print_report
 

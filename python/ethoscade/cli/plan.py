@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from ..device_files import READY_DEVICES
 from ..ir import Operator
 from ..pipeline.planning import planned
 from ..report import summary
+from ..targets.device_files import READY_DEVICES
 from ..util.files import refuse_same
 from . import arguments
 from .common import DONE, model_of, print_report

@@ -8,7 +8,7 @@ from ..errors import ConfigError
 from ..lowering import FAMILIES
 from ..report import summary, support
 from ..rewrites import FOLDED
-from ..target import ACCELERATORS
+from ..targets.target import ACCELERATORS
 from . import arguments
 from .common import DONE, print_report
 

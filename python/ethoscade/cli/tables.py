@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
-from ..cpus import described
 from ..pipeline.compiled import Compiled
+from ..targets.cpus import described
 from ..util.files import refuse_same, write_whole
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .. import _core
 from ..lowering.feature_maps import Layout
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from .operations import Kernel, Operation, Surface, TableSlot
 
 

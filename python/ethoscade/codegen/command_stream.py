@@ -25,7 +25,7 @@ from ..lowering.npu import (
 )
 from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, LoadTable, Slab, Step, Stripe
 from ..scheduling.specs import Registers
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from . import vela
 from .block_dependency import block_dependencies
 from .operations import (

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import CodegenError
 from ..lowering.npu import NpuOperation, OperationKind, Weights
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from ..util.records import dataclass
 from . import vela
 

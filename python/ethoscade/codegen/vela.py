@@ -31,7 +31,7 @@ from ..lowering.npu import (
     Scale,
     Upscale,
 )
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from .operations import SLOT_BYTES, TABLES_REGION, Copy, Kernel, MemoryRange, Operation, Surface, TableSlot
 from .vela_modules import without_tables
 

@@ -21,7 +21,7 @@ from ..lowering.npu import (
     tables_of,
 )
 from ..scheduling.program import Portion, Whole
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .artifact import ConstantPlace

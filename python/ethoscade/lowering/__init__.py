@@ -12,7 +12,7 @@ from typing import Protocol
 from .. import schema
 from ..ir import Graph, Integers, Operator
 from ..operators import RESHAPES, KindTable
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from . import reshapes
 from .constraints import Case, first_refusal
 from .family import Family

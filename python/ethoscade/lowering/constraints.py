@@ -18,7 +18,7 @@ import numpy as np
 
 from ..ir import EIGHT_BIT, QUANTISED, DType, Graph, Operator, Tensor, Window
 from ..operators import OPERATORS
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from ..util.records import dataclass
 from . import limits, views
 

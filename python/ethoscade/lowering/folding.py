@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ..ir import EIGHT_BIT
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from . import views
 from .feature_maps import FeatureMap
 from .npu import (

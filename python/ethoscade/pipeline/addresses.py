@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from ..codegen.artifact import Artifact
 from ..lowering.npu import NpuGraph
 from ..scheduling.program import Arrangement, CallOperator, Program, ProgramBuffer, Step, in_fast
-from ..target import Target
+from ..targets.target import Target
 from ..util.records import dataclass
 from .explanation import buffer_names, operation_at
 

@@ -17,7 +17,7 @@ from ..ir import DType, Graph, Operator
 from ..lowering import FAMILIES
 from ..lowering.npu import NpuGraph, NpuOperation, OperationKind
 from ..rewrites import DeadChannels
-from ..target import Memory, Target
+from ..targets.target import Memory, Target
 from ..util.records import dataclass
 from .borders import find
 from .explanation import Peak, short

@@ -14,7 +14,7 @@ from ..codegen.artifact import NpuCall
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..frontend import read_tflite
 from ..scheduling import schedule as scheduling
-from ..target import Target, compilation_target
+from ..targets.target import Target, compilation_target
 from ..util.arguments import checked
 from ..util.records import dataclass
 from . import compiler

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.layout import ALIGNMENT_BYTES, CACHE_LINE_BYTES, whole_lines
-from ..cpus import CpuDescription
 from ..errors import CodegenError, ConfigError
 from ..ir import Graph
 from ..lowering.npu import NpuGraph
@@ -23,7 +22,8 @@ from ..rewrites import DeadChannels
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
 from ..scheduling.program import Arrangement, CallOperator, Program
-from ..target import Target
+from ..targets.cpus import CpuDescription
+from ..targets.target import Target
 from ..util.arguments import Range, checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress, Stopwatch

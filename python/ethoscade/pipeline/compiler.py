@@ -41,7 +41,7 @@ from ..scheduling.program import Arrangement, Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..scheduling.specs import Encoding, EncodingSpec, SlicedSpec, StreamSpec
-from ..target import Memory, Target
+from ..targets.target import Memory, Target
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress as Progress
 from ..util.progress import ProgressCallback as ProgressCallback

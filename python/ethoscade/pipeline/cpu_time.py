@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..cpus import CpuDescription, described
 from ..errors import ConfigError
 from ..ir import Graph, Operator
-from ..target import Target
+from ..targets.cpus import CpuDescription, described
+from ..targets.target import Target
 from ..util.records import dataclass
 from .table import OperatorSummary
 

@@ -27,7 +27,7 @@ from ..scheduling.program import (
     Stripe,
     in_scarce,
 )
-from ..target import Target
+from ..targets.target import Target
 from .cpu_time import CpuTime
 from .explanation import buffer_names, live_bytes_by_step, operation_at
 from .table import OperatorRow, OperatorSummary, OperatorTable

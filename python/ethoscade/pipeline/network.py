@@ -17,7 +17,7 @@ from ..rewrites import DeadChannels
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.problem import Problem
 from ..scheduling.specs import Encoding
-from ..target import Target
+from ..targets.target import Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .borders import Border, inside_of

@@ -15,7 +15,7 @@ from ..ir import Graph
 from ..lowering import FAMILIES, Support
 from ..operators import RESHAPES
 from ..rewrites import why_kept
-from ..target import Accelerator
+from ..targets.target import Accelerator
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .renaming import Renamed, copied, renamed, why_called

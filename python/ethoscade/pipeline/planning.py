@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from fractions import Fraction
 
-from ..device_files import device_named
-from ..devices import PRIMITIVES, DeviceDescription
 from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..ir import Graph, Operator
@@ -30,7 +28,9 @@ from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Problem
 from ..scheduling.schedule import arrange, resolution_of
-from ..target import ACCELERATORS
+from ..targets.device_files import device_named
+from ..targets.devices import PRIMITIVES, DeviceDescription
+from ..targets.target import ACCELERATORS
 from ..util.arguments import checked
 from ..util.records import dataclass
 from .borders import Border

@@ -22,7 +22,7 @@ from ..frontend import read_tflite
 from ..ir import Graph
 from ..scheduling import schedule as scheduling
 from ..scheduling.schedule import EPSILON as EPSILON
-from ..target import Target, budget_of, budget_of_kib, compilation_target
+from ..targets.target import Target, budget_of, budget_of_kib, compilation_target
 from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import no_progress, portion

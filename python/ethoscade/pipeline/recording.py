@@ -13,7 +13,7 @@ from ..run.timing import TimingReport
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
 from ..scheduling.program import CallOperator, CopyConstants, Program, Step, Stripe
-from ..target import Target
+from ..targets.target import Target
 from ..trace.record import CpuSource, NpuSource, Record, Told, record
 from .cpu_time import CpuTime
 from .table import OperatorSummary

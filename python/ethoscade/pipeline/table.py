@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..codegen.artifact import Artifact, NpuCall
 from ..lowering.npu import NpuGraph
 from ..scheduling.program import Arrangement, CallOperator, CopyConstants, LoadTable, Program, Stripe
-from ..target import Target
+from ..targets.target import Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .explanation import live_bytes_by_step

@@ -9,10 +9,19 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, get_args
 
-from ..boards import FIGURES, BoardDescription
-from ..configurations import MODE, SYSTEM, ConfigSection, ConfigurationFile, shipped_files
 from ..errors import ConfigError
-from ..target import ACCELERATORS, SIMULATED, Memory, Product, core_clock_hz, load_target, product_of, system_memory
+from ..targets.boards import FIGURES, BoardDescription
+from ..targets.configurations import MODE, SYSTEM, ConfigSection, ConfigurationFile, shipped_files
+from ..targets.target import (
+    ACCELERATORS,
+    SIMULATED,
+    Memory,
+    Product,
+    core_clock_hz,
+    load_target,
+    product_of,
+    system_memory,
+)
 
 _PRODUCTS: tuple[Product, ...] = get_args(Product)
 _AREAS = ("const_mem_area", "arena_mem_area", "cache_mem_area")

@@ -19,7 +19,7 @@ from ..pipeline.explanation import Explanation, alive_lines, short
 from ..pipeline.interface import InterfaceTensor
 from ..pipeline.table import KindOnCpu, StreamTotals
 from ..rewrites import DeadChannels
-from ..target import Target
+from ..targets.target import Target
 
 if TYPE_CHECKING:
     from ..judge.verification import Verification

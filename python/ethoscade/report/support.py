@@ -16,7 +16,7 @@ from ..lowering import FAMILIES, Family
 from ..lowering.constraints import FeatureMaps
 from ..operators import OPERATORS, OperatorKind
 from ..rewrites import FOLDED
-from ..target import ACCELERATORS
+from ..targets.target import ACCELERATORS
 
 _HEAD = """# Supported operators
 

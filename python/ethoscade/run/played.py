@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 from ..errors import ConfigError
-from ..target import Memory, Target
+from ..targets.target import Memory, Target
 
 if TYPE_CHECKING:
     from .._core import TimedEvent, TimedTotals, TimedTraffic

@@ -12,7 +12,7 @@ from dataclasses import field
 
 from .. import _core
 from ..errors import ConfigError
-from ..target import Target
+from ..targets.target import Target
 from ..util.arguments import checked
 from ..util.records import dataclass
 from .played import played

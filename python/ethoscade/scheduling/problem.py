@@ -30,7 +30,7 @@ from ..lowering.npu import (
 )
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..operators import OPERATORS, updated
-from ..target import Memories, Target
+from ..targets.target import Memories, Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .specs import (
@@ -46,7 +46,7 @@ from .specs import (
 )
 
 if TYPE_CHECKING:
-    from ..devices import DeviceDescription
+    from ..targets.devices import DeviceDescription
 
 
 @dataclass(frozen=True, eq=False)

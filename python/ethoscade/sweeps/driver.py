@@ -21,7 +21,7 @@ from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError, EthoscadeError, SweepError
 from ..frontend.source import load
 from ..pipeline.compiler import EPSILON, Model
-from ..target import ACCELERATORS
+from ..targets.target import ACCELERATORS
 from ..util.arguments import Range, checked, shown
 from ..util.records import dataclass
 from .answers import Answer, answer, out_of_time

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from ..target import ACCELERATORS
+from ..targets.target import ACCELERATORS
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .rows import SweepRow

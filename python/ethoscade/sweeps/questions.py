@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from .._core import __version__
-from ..boards import known_boards, names_board
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError
 from ..pipeline.borders import INTERFACES
 from ..pipeline.compiler import Model
 from ..scheduling.schedule import EPSILON, resolution_of
-from ..target import NO_NPU, TARGETS, Target, budget_of, compilation_target
+from ..targets.boards import known_boards, names_board
+from ..targets.target import NO_NPU, TARGETS, Target, budget_of, compilation_target
 from ..util.arguments import exactly, shown
 from ..util.records import dataclass
 

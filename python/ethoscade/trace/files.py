@@ -12,7 +12,7 @@ from ..errors import ModelFormatError
 from ..ir import ETHOS_U, Graph, Operator
 from ..run.compiled_file import accelerator_of, arena_places, has_fast_memory, npu_operators
 from ..run.timing import TimingReport, simulate_timing
-from ..target import Target, load_target
+from ..targets.target import Target, load_target
 from .operators import told_by_stream
 from .record import CpuSource, NpuSource, Record, record
 

@@ -13,7 +13,7 @@ from .. import _core
 from ..ir import Graph
 from ..run.dataflow import Dataflow, Piece, extent, follow, without
 from ..run.timing import TimedCommand, TimingReport
-from ..target import Target
+from ..targets.target import Target
 from ..util.records import dataclass
 
 _ARENA_REGION, _CACHE_REGION, _REGIONS = 1, 2, 8

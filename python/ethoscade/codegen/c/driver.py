@@ -6,7 +6,7 @@ docs/sources.md.
 
 from __future__ import annotations
 
-from ...target import SIMULATED
+from ...targets.target import SIMULATED
 from . import status
 from .module import Module
 

@@ -9,7 +9,7 @@ import hashlib
 import re
 
 from ..._core import __version__
-from ...target import SIMULATED
+from ...targets.target import SIMULATED
 from ..artifact import Artifact
 from .module import Module
 from .names import comment

@@ -11,14 +11,14 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, cast
 
+from ..errors import ConfigError
+from ..util.arguments import Count, checked, shown
+from ..util.records import dataclass
+from ..util.sizes import budget_of as budget_of
+from ..util.sizes import budget_of_kib as budget_of_kib
+from ..util.sizes import parse_size as parse_size
 from .configurations import FURTHER_RAM, MODE, SYSTEM, ConfigSection, ConfigurationFile, read_configuration
 from .configurations import default_config as default_config
-from .errors import ConfigError
-from .util.arguments import Count, checked, shown
-from .util.records import dataclass
-from .util.sizes import budget_of as budget_of
-from .util.sizes import budget_of_kib as budget_of_kib
-from .util.sizes import parse_size as parse_size
 
 if TYPE_CHECKING:
     from .boards import BoardDescription

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
+from ..errors import ConfigError
+from ..util.arguments import checked
+from ..util.frozen import FrozenMap
+from ..util.records import dataclass
+from ..util.toml import TomlTable, parse_toml, read_toml
 from .configurations import FURTHER_RAM
-from .errors import ConfigError
-from .util.arguments import checked
-from .util.frozen import FrozenMap
-from .util.records import dataclass
-from .util.toml import TomlTable, parse_toml, read_toml
 
 FIGURES = ("accelerator", "clock", "bandwidths", "latencies", "sram", "cpu")
 """What each board of the table has a source for, or says to be assumed."""

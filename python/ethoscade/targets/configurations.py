@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
-from .errors import ConfigError
-from .util.arguments import number_of, shown
-from .util.files import read_whole
-from .util.records import dataclass
+from ..errors import ConfigError
+from ..util.arguments import number_of, shown
+from ..util.files import read_whole
+from ..util.records import dataclass
 
 SYSTEM, MODE = "System_Config", "Memory_Mode"
 """The two kinds of sections."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..errors import ConfigError
+from ..util.arguments import checked
+from ..util.frozen import FrozenMap
+from ..util.toml import TomlTable, read_toml
 from .devices import DeviceDescription, Dma, Engine, cortex_m7, cortex_m55, matrix_npu
-from .errors import ConfigError
 from .target import Memory
-from .util.arguments import checked
-from .util.frozen import FrozenMap
-from .util.toml import TomlTable, read_toml
 
 READY_DEVICES: Mapping[str, Callable[[], DeviceDescription]] = FrozenMap(
     {"cortex-m55": cortex_m55, "cortex-m7": cortex_m7, "matrix-npu": matrix_npu}

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal
 
-from . import _core
-from .errors import ConfigError
+from .. import _core
+from ..errors import ConfigError
+from ..util.arguments import check_fields
+from ..util.frozen import FrozenMap
+from ..util.records import dataclass
 from .target import Memories, Memory
-from .util.arguments import check_fields
-from .util.frozen import FrozenMap
-from .util.records import dataclass
 
 Rate = tuple[int, int]
 """So many per cycle, as an exact fraction: numerator and denominator, 1..65536 each."""

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from .errors import ConfigError
-from .util.arguments import number_of, shown
-from .util.records import dataclass
+from ..errors import ConfigError
+from ..util.arguments import number_of, shown
+from ..util.records import dataclass
 
 Span = tuple[float, float]
 """The least and the most."""
