@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from ethoscade.ir import Array, DType, Quantisation
-from ethoscade.operators import OPERATORS
+from ethoscade.ir.operators import OPERATORS
 from ethoscade.testing.flatfile import OperatorRecord, TensorRecord, write_file
 
 Shape = tuple[int, ...]

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from ethoscade.ir import Array, DType, Graph, Operator, Quantisation, Tensor
+from ethoscade.ir.operators import OPERATORS
 from ethoscade.judge import reference
-from ethoscade.operators import OPERATORS
 from ethoscade.run.simulator import Machine
 
 ARENA = 1

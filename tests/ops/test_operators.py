@@ -15,9 +15,9 @@ from ethoscade.ir import (
     Quantisation,
     Window,
 )
+from ethoscade.ir.operators import RESHAPES
 from ethoscade.lowering import FAMILIES, support
 from ethoscade.lowering.constraints import FeatureMaps
-from ethoscade.operators import RESHAPES
 from ethoscade.pipeline.compiler import prepare
 from ethoscade.scheduling.schedule import arrange, uncascaded
 from ethoscade.targets.target import ACCELERATORS, load_target

@@ -15,9 +15,9 @@ from ethoscade.codegen.c_kernels import KERNELS
 from ethoscade.frontend import read_tflite
 from ethoscade.frontend.operators import READERS
 from ethoscade.ir import DType, Graph
+from ethoscade.ir.operators import OPERATORS, KindTable, OperatorKind, keyed
 from ethoscade.judge import reference
 from ethoscade.lowering import FAMILIES, binary
-from ethoscade.operators import OPERATORS, KindTable, OperatorKind, keyed
 from ethoscade.rewrites import FOLDED, drop_dead, simplify
 from graphs import GraphMaker, on_npu
 

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType, Graph, Quantisation
+from ethoscade.ir.operators import own_outputs, updated
 from ethoscade.judge import litert, reference
 from ethoscade.judge.judges import litert_lacks, micro_decides, undefined
 from ethoscade.judge.litert_models import acceptable, head
 from ethoscade.judge.reference import functions
 from ethoscade.judge.verification import random_inputs
-from ethoscade.operators import own_outputs, updated
 from ethoscade.testing import ModelBuilder, random_network
 from ethoscade.testing.real_operators import BINARY, UNARY
 

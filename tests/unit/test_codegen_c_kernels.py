@@ -46,8 +46,8 @@ from ethoscade.ir import (
     Tensor,
     Window,
 )
+from ethoscade.ir.operators import OPERATORS
 from ethoscade.judge import reference
-from ethoscade.operators import OPERATORS
 from ethoscade.run import host_c
 from ethoscade.testing import ModelBuilder, random_network
 from ethoscade.testing.recorder import Value

@@ -12,11 +12,11 @@ import pytest
 from ethoscade import __main__, testing
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, ConvAttrs, DType, Graph, Operator, Quantisation
+from ethoscade.ir.quantised import multiplier_and_shift
 from ethoscade.judge import reference
 from ethoscade.judge.reference.fixed_point import multiply
 from ethoscade.judge.verification import random_inputs
 from ethoscade.lowering import support
-from ethoscade.quantised import multiplier_and_shift
 from ethoscade.rewrites import DeadChannels, OnNpu, channel_values, dead_channels, remove_dead_channels, simplify
 from ethoscade.rewrites.channel_values import constant_channels
 from ethoscade.targets.target import ACCELERATORS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ethoscade import quantised
-from ethoscade.ir import Activation, DType, Quantisation, Tensor
+from ethoscade.ir import Activation, DType, Quantisation, Tensor, quantised
 from ethoscade.judge.reference import formulas, pooling
 from ethoscade.lowering import limits
 from hypothesis import given

@@ -13,11 +13,11 @@ from ethoscade.ir import (
     Operator,
     Window,
 )
+from ethoscade.ir.quantised import scale_of
 from ethoscade.judge.reference.pooling import mean_multiplier
 from ethoscade.lowering import lower, support
 from ethoscade.lowering.npu import NpuOperation, OperationKind, Upscale, tables_of
 from ethoscade.pipeline.partition import partition
-from ethoscade.quantised import scale_of
 from ethoscade.targets.target import ACCELERATORS
 from ethoscade.testing import random_network
 from graphs import GraphMaker, same

@@ -10,7 +10,7 @@ from codegen_support import cpu_artifact
 from ethoscade.codegen import tflite as writer
 from ethoscade.errors import ModelFormatError
 from ethoscade.frontend import read_tflite
-from ethoscade.opcodes import builtin_code, stored_codes
+from ethoscade.ir.opcodes import builtin_code, stored_codes
 from ethoscade.testing import ModelBuilder
 from tflite_files import File, Op, T
 

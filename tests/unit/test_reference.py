@@ -22,12 +22,12 @@ from ethoscade.ir import (
     Tensor,
     Window,
 )
+from ethoscade.ir.quantised import activation_range, effective_scales, multiplier_and_shift, quantise_real
 from ethoscade.judge import reference
 from ethoscade.judge.judges import litert_lacks
 from ethoscade.judge.reference.fixed_point import divide_by_power, high_mul, multiply
 from ethoscade.judge.reference.windows import output_size, pad_spatial, seen, tap
 from ethoscade.judge.verification import random_inputs
-from ethoscade.quantised import activation_range, effective_scales, multiplier_and_shift, quantise_real
 from ethoscade.testing import ModelBuilder
 from ethoscade.testing.real_operators import BINARY, UNARY
 from graphs import GraphMaker

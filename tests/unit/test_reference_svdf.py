@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Graph, Quantisation, SvdfInputs, Tensor
+from ethoscade.ir.quantised import svdf_scales
 from ethoscade.judge import reference
 from ethoscade.judge.reference.formulas import memory_factors
-from ethoscade.quantised import svdf_scales
 from graphs import GraphMaker
 from in_a_row import in_micro, steps_of
 from reference_support import drawn_operator, needs_litert

@@ -197,13 +197,13 @@ assert len(homes) > 150 and schema.OperatorStart and not hasattr(schema, "Nothin
 @pytest.mark.parametrize("first", ["schema", "tflite"])
 def test_the_schema_has_the_names_of_its_package_whoever_is_first(first: str) -> None:
     orders = {
-        "schema": "from ethoscade import schema; schema.Model, schema.Conv2DOptions; import tflite",
-        "tflite": "import tflite; from ethoscade import schema",
+        "schema": "from ethoscade.ir import schema; schema.Model, schema.Conv2DOptions; import tflite",
+        "tflite": "import tflite; from ethoscade.ir import schema",
     }
     assert "tflite" in loaded(SAME_NAMES.format(orders[first]))
 
 
 def test_a_package_that_is_no_folder_is_asked_itself() -> None:
     """As where all is packed into one file."""
-    code = "from ethoscade import schema; schema._folder = lambda: ['/nowhere']; schema.Model, schema.OperatorStart"
+    code = "from ethoscade.ir import schema; schema._folder = lambda: ['/nowhere']; schema.Model, schema.OperatorStart"
     assert "tflite" in loaded(code)

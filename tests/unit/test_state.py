@@ -15,10 +15,10 @@ from ethoscade.errors import CodegenError, ModelFormatError, UnsupportedOperator
 from ethoscade.frontend import read_tflite
 from ethoscade.frontend.operators import READERS
 from ethoscade.ir import DType, Quantisation
+from ethoscade.ir.operators import own_outputs, updated
 from ethoscade.judge import judges
 from ethoscade.judge.reference import MEANINGS
 from ethoscade.lowering import FAMILIES
-from ethoscade.operators import own_outputs, updated
 from ethoscade.pipeline.partition import partition
 from ethoscade.rewrites import simplify
 from ethoscade.run.judgement import on_file

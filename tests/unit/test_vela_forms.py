@@ -9,7 +9,7 @@ import pytest
 from ethoscade.errors import EthoscadeError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
-from ethoscade.operators import OPERATORS
+from ethoscade.ir.operators import OPERATORS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches"))
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from ..errors import CodegenError
 from ..frontend import ETHOS_U
 from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor, Variable
+from ..ir.operators import OPERATORS, updated
 from ..lowering.aliases import root
-from ..operators import OPERATORS, updated
 from .artifact import Artifact, CpuCall, NpuCall
 
 ALIGNMENT_BYTES = 16

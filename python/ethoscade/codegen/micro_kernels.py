@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ..frontend import ETHOS_U
 from ..ir import DType, Graph, Operator
-from ..operators import OPERATORS
+from ..ir.operators import OPERATORS
 from .artifact import Artifact
 from .layout import cpu_operators, resources
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import schema
 from ..errors import CodegenError
 from ..frontend.flatbuffer import Ledger, checked, open_root
-from ..ir import Graph, Operator
-from ..opcodes import builtin_code
+from ..ir import Graph, Operator, schema
+from ..ir.opcodes import builtin_code
 
 
 class Origins:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Array, Operator, Tensor
-from ..operators import own_outputs, updated
+from ..ir.operators import own_outputs, updated
 from .artifact import Artifact, CpuCall, NpuCall
 from .layout import ALIGNMENT_BYTES, call_tensors, cpu_operators, distinct_payloads, padded
 from .origins import Origins

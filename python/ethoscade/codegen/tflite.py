@@ -20,11 +20,10 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from .. import schema
 from ..errors import CodegenError
-from ..ir import DType, Operator, Quantisation, Tensor, Variable
-from ..opcodes import FIRST_NEW
-from ..operators import own_outputs
+from ..ir import DType, Operator, Quantisation, Tensor, Variable, schema
+from ..ir.opcodes import FIRST_NEW
+from ..ir.operators import own_outputs
 from . import provenance
 from .artifact import Artifact, CpuCall, NpuCall
 from .layout import cpu_operators, distinct_payloads, npu_calls, padded, resources, touched_tensors, verify

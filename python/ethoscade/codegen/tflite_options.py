@@ -15,9 +15,9 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from .. import schema
 from ..errors import CodegenError
 from ..frontend.flatbuffer import Ledger, checked
+from ..ir import schema
 
 
 def copy_options(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from ..ir import Activation, AddAttrs, ArithmeticAttrs, Attrs, DType, Tensor
-from ..quantised import add_headroom_bits, scale_of
+from ..ir.quantised import add_headroom_bits, scale_of
 from .site import NotUnderstood, Site
 
 _NEARLY_WHOLE = 0.0011

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from .. import schema
-from ..ir import Activation, Attrs, DType, FullyConnectedAttrs, SoftmaxAttrs
-from ..operators import ACTIVATION_OPERATORS
-from ..quantised import scale_of
+from ..ir import Activation, Attrs, DType, FullyConnectedAttrs, SoftmaxAttrs, schema
+from ..ir.operators import ACTIVATION_OPERATORS
+from ..ir.quantised import scale_of
 from .site import NotUnderstood, Site
 from .windows import check_bias, check_scales, check_sums
 

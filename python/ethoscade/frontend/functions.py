@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ..ir import Attrs, GeluAttrs, LeakyReluAttrs
-from ..quantised import scale_of
+from ..ir.quantised import scale_of
 from .site import NotUnderstood, Site
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..ir import Attrs, BatchMatMulAttrs, DType, Tensor
-from ..quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, product_scale
+from ..ir.quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, product_scale
 from .site import Site
 
 _LEAST_RANK, _MOST_RANK = 2, 5

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .. import schema
 from ..ir import (
     Attrs,
     DType,
@@ -19,6 +18,7 @@ from ..ir import (
     TileAttrs,
     TransposeAttrs,
     UnpackAttrs,
+    schema,
 )
 from .shaping import amounts, resolve_axis
 from .site import NotUnderstood, Site

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
-from ..ir import ETHOS_U, Attrs, Operator, Tensor
-from ..opcodes import builtin_code, stored_codes
-from ..operators import CALLERS, RESOURCE_KINDS, keyed
+from ..ir import ETHOS_U, Attrs, Operator, Tensor, schema
+from ..ir.opcodes import builtin_code, stored_codes
+from ..ir.operators import CALLERS, RESOURCE_KINDS, keyed
 from . import binary, channels, elementwise, functions, matrices, moving, recurrent, shaping, svdf, windows
 from .flatbuffer import Ledger, integers, union
 from .site import NotUnderstood, Site

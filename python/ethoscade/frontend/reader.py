@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import schema
 from ..errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
-from ..ir import ETHOS_U, DType, Graph, Operator, Tensor
+from ..ir import ETHOS_U, DType, Graph, Operator, Tensor, schema
 from ..util.frozen import FrozenMap
 from .flatbuffer import MAX_ENTRIES, Ledger, children, integers, open_root
 from .operators import read_kinds, read_operators

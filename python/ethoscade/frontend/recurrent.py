@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from .. import schema
-from ..ir import Attrs, DType, LstmAttrs, LstmInputs, Tensor
-from ..operators import OPERATORS
+from ..ir import Attrs, DType, LstmAttrs, LstmInputs, Tensor, schema
+from ..ir.operators import OPERATORS
 from .site import NotUnderstood, Site
 
 _FEWEST, _MOST = 20, 24

@@ -19,7 +19,7 @@ from ..ir import (
     ResizeNearestAttrs,
     StridedSliceAttrs,
 )
-from ..quantised import scale_of
+from ..ir.quantised import scale_of
 from .flatbuffer import integers
 from .site import NotUnderstood, Site
 

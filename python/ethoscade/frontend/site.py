@@ -12,11 +12,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import schema
 from ..errors import ModelFormatError
-from ..ir import EIGHT_BIT, QUANTISED, Activation, DType, Tensor
-from ..operators import CODE_OF_ACTIVATION, OPERATORS
-from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, real_bounds
+from ..ir import EIGHT_BIT, QUANTISED, Activation, DType, Tensor, schema
+from ..ir.operators import CODE_OF_ACTIVATION, OPERATORS
+from ..ir.quantised import MAX_LEFT_SHIFT, multiplier_and_shift, real_bounds
 from ..util.records import dataclass
 
 _ACTIVATION_OF_CODE = {code: activation for activation, code in CODE_OF_ACTIVATION.items()}

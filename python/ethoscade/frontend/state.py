@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
-from ..ir import Array, Operator, ResourceAttrs, Tensor, Variable
-from ..operators import OPERATORS, RESOURCE_KINDS
+from ..ir import Array, Operator, ResourceAttrs, Tensor, Variable, schema
+from ..ir.operators import OPERATORS, RESOURCE_KINDS
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .flatbuffer import MAX_ENTRIES, Ledger, children, integers, union

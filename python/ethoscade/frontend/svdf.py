@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..ir import Attrs, DType, SvdfAttrs, SvdfInputs, Tensor
-from ..quantised import svdf_scales
+from ..ir.quantised import svdf_scales
 from .site import NotUnderstood, Site
 
 

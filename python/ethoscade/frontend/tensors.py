@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import schema
 from ..errors import ModelFormatError, UnsupportedOperatorError
-from ..ir import Array, DType, Quantisation, Tensor
+from ..ir import Array, DType, Quantisation, Tensor, schema
 from .flatbuffer import MAX_ENTRIES, Ledger, checked, children, integers
 
 _T = schema.TensorType

@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import schema
-from ..ir import Attrs, ConvAttrs, DType, PoolAttrs, Tensor, TransposeConvAttrs, Window
-from ..quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, effective_scales
+from ..ir import Attrs, ConvAttrs, DType, PoolAttrs, Tensor, TransposeConvAttrs, Window, schema
+from ..ir.quantised import MAX_LEFT_SHIFT, MAX_WIDE_SHIFT, effective_scales
 from .site import NotUnderstood, Site
 
 

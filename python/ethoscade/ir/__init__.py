@@ -1,7 +1,8 @@
 """The network between the rooms: frozen tensors, operators and graphs with dense indices.
 
-Owns the data model and its `verify()`. Does not read files, does not decide where an operator runs, and knows
-nothing of schedules. A stage takes a `Graph` and returns another one; nothing here is mutated.
+Owns the data model and its `verify()`, the table of operators, TFLite's formulas and numbers. Does not read files, does
+not decide where an operator runs, and knows nothing of schedules. A stage takes a `Graph` and returns another one;
+nothing here is mutated.
 
 Shapes are NHWC tuples of positive ints. Windows carry explicit padding: "SAME" and "VALID" end in the frontend.
 """

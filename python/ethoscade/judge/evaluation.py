@@ -25,7 +25,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperatorError, VerificationError
 from ..ir import Array, Graph
-from ..operators import OPERATORS, own_outputs, updated
+from ..ir.operators import OPERATORS, own_outputs, updated
 from ..util.records import dataclass
 from . import judges, litert, reference
 from .noise import random_input

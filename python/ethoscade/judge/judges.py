@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping
 
 from ..ir import QUANTISED, DType, Graph, Operator, SoftmaxAttrs
-from ..operators import OPERATORS, updated
+from ..ir.operators import OPERATORS, updated
 from . import reference
 
 _LITERT_ROUNDS_ONCE = frozenset({"FULLY_CONNECTED", "UNIDIRECTIONAL_SEQUENCE_LSTM"})

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from .. import schema
-from ..ir import Graph, Integers, Operator
-from ..operators import RESHAPES, KindTable
+from ..ir import Graph, Integers, Operator, schema
+from ..ir.operators import RESHAPES, KindTable
 from ..targets.target import Accelerator
 from . import reshapes
 from .constraints import Case, first_refusal

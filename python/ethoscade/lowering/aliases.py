@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir import Graph, Operator, TransposeAttrs
-from ..operators import RESHAPES, KindTable
+from ..ir.operators import RESHAPES, KindTable
 
 if TYPE_CHECKING:
     from .moves import Box

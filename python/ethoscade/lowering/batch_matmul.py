@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import Activation, BatchMatMulAttrs, DType, Graph, Operator, Tensor
-from ..quantised import activation_range, product_scale, zero_point_of
+from ..ir.quantised import activation_range, product_scale, zero_point_of
 from ..util.records import dataclass
 from . import constraints, limits, moves, operands, views
 from .family import Family

@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 
 from ..ir import DType, Graph, ResizeBilinearAttrs, Window
-from ..quantised import bilinear_taps
+from ..ir.quantised import bilinear_taps
 from ..util.records import dataclass
 from . import constraints, limits, resize, views
 from .family import Family

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, DType, Graph, Integers, Operator, Tensor
-from ..quantised import (
+from ..ir.quantised import (
     activation_range,
     add_headroom_bits,
     multiplier_and_shift,

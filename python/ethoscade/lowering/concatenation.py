@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import QUANTISED, ConcatenationAttrs, DType, Graph, Operator, PackAttrs, Tensor
-from ..quantised import rescaled_bytes
+from ..ir.quantised import rescaled_bytes
 from . import constraints, moves
 from .family import Family
 from .npu import NpuGraphBuilder, Table

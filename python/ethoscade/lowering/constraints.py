@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ..ir import EIGHT_BIT, QUANTISED, DType, Graph, Operator, Tensor, Window
-from ..operators import OPERATORS
+from ..ir.operators import OPERATORS
 from ..targets.target import Accelerator
 from ..util.records import dataclass
 from . import limits, views

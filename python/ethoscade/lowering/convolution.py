@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..ir import Activation, Array, ConvAttrs, Graph, Window
-from ..quantised import activation_range
+from ..ir.quantised import activation_range
 from . import batches, constraints, expressions, strides, views, weighted
 from .family import Family
 from .feature_maps import Channels, FeatureMap

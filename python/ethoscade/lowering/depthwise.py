@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir import ConvAttrs, Graph, Window
-from ..quantised import activation_range
+from ..ir.quantised import activation_range
 from . import batches, constraints, convolution, expressions, views, weighted
 from .family import Family
 from .feature_maps import FeatureMap

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..ir import ArithmeticAttrs, Graph, Integers, Operator
-from ..quantised import activation_range, multiplier_and_shift, scale_of, zero_point_of
+from ..ir.quantised import activation_range, multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, lookup, views
 from .exponential import divided, high_mul
 from .family import Family

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..ir import Graph, Integers, Operator, Tensor
-from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from ..ir.quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, views
 from .family import Family
 from .maker import Maker

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..quantised import multiplier_and_shift
+from ..ir.quantised import multiplier_and_shift
 
 DISTANCES = 256
 """8-bit values lie less than so far apart."""

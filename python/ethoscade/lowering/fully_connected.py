@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir import DType, FullyConnectedAttrs, Graph, Operator, Tensor
-from ..quantised import activation_range, effective_scales, zero_point_of
+from ..ir.quantised import activation_range, effective_scales, zero_point_of
 from . import constraints, convolution, single_rounding, views, weighted
 from .family import Family
 from .npu import NpuGraphBuilder, Rounding

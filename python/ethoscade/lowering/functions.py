@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import GeluAttrs, LeakyReluAttrs, Operator, Tensor
-from ..quantised import MAX_LEFT_SHIFT, multiplier_and_shift, quantise_real, scale_of, zero_point_of
+from ..ir.quantised import MAX_LEFT_SHIFT, multiplier_and_shift, quantise_real, scale_of, zero_point_of
 from ..util.records import dataclass
 from .exponential import divided, high_mul
 

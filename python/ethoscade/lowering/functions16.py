@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir import DType, Graph, LeakyReluAttrs, Operator, Tensor
-from ..operators import ACTIVATION_OPERATORS
-from ..quantised import activation_range, scale_of
+from ..ir.operators import ACTIVATION_OPERATORS
+from ..ir.quantised import activation_range, scale_of
 from . import constraints, functions, limits, views
 from .feature_maps import FeatureMap
 from .maker import AS_IS, Maker

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..ir import QUANTISED, DType, Graph, Integers, Operator, TableAttrs
-from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from ..ir.quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, lookup, views
 from .family import Family
 from .maker import Maker

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ir import DType, Graph, Tensor
-from ..quantised import scale_of, zero_point_of
+from ..ir.quantised import scale_of, zero_point_of
 from ..util.records import dataclass
 from . import constraints, last_axis, limits
 from .family import Family

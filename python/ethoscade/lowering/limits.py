@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import DType
-from ..quantised import (
+from ..ir.quantised import (
     MAX_LEFT_SHIFT,
     MAX_WIDE_SHIFT,
     multiplier_and_shift,

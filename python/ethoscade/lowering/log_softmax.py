@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import DType, Graph
-from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from ..ir.quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, last_axis, softmax
 from .exponential import DISTANCES, divided, exponentials, high_mul
 from .family import Family

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..ir import EIGHT_BIT, DType, Graph, Integers, Operator, Tensor
-from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from ..ir.quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, functions, functions16, limits, views
 from .family import Family
 from .maker import Maker

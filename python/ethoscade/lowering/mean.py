@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from ..ir import QUANTISED, DType, Graph, Operator, ReductionAttrs, Tensor
-from ..quantised import mean_multiplier, multiplier_and_shift, scale_of
+from ..ir.quantised import mean_multiplier, multiplier_and_shift, scale_of
 from . import constraints, limits, reductions, word_sums
 from .family import Family
 from .maker import Maker

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import Array, DType, Graph, Operator, Tensor
-from ..quantised import zero_point_of
+from ..ir.quantised import zero_point_of
 from ..util.records import dataclass
 from . import constraints, limits, moves, strided, views
 from .feature_maps import ConstantMap, FeatureMap, Scalar

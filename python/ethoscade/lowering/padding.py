@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from ..ir import DType, Graph, MirrorPadAttrs, Operator, PadAttrs, ReverseAttrs, TileAttrs
-from ..quantised import zero_point_of
+from ..ir.quantised import zero_point_of
 from . import constraints, moves, strided, views
 from .family import Family
 from .maker import Maker

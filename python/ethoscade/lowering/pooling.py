@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..ir import DType, Graph, Operator, PoolAttrs, Window
-from ..quantised import activation_range
+from ..ir.quantised import activation_range
 from ..util.records import dataclass
 from . import batches, constraints, expressions, limits, strides, views
 from .family import Family

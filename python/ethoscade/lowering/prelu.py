@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import QUANTISED, DType, Graph, Operator, Tensor
-from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from ..ir.quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, operands
 from .binary import product_factor
 from .family import Family

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ..ir import DType, Graph, Operator, ReductionAttrs, Tensor
-from ..operators import RESHAPES
-from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from ..ir.operators import RESHAPES
+from ..ir.quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import limits
 
 Interval = tuple[int, int]

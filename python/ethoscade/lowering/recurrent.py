@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import DType, Graph, LstmAttrs, LstmInputs, Operator, Quantisation, Tensor
-from ..quantised import effective_scales, scale_of, zero_point_of
+from ..ir.quantised import effective_scales, scale_of, zero_point_of
 from ..util.records import dataclass
 from . import constraints, limits, moves
 from .family import Family

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..ir import Graph, ResizeNearestAttrs, Tensor
-from ..quantised import nearest_indices
+from ..ir.quantised import nearest_indices
 from ..util.records import dataclass
 from . import constraints, strided, views
 from .family import Family

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import DType, Graph, Operator, SoftmaxAttrs
-from ..quantised import scale_of
+from ..ir.quantised import scale_of
 from . import constraints, last_axis, softmax_sixteen
 from .exponential import divided, exponentials, high_mul
 from .family import Family

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Graph, Operator, SoftmaxAttrs
-from ..quantised import scale_of
+from ..ir.quantised import scale_of
 from . import interpolated, last_axis, limits
 from .maker import AS_IS, Maker
 from .npu import NpuGraphBuilder, OperationKind, Rounding, Scale

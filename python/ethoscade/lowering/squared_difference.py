@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir import QUANTISED, DType, Graph, Tensor
-from ..quantised import multiplier_and_shift, scale_of, zero_point_of
+from ..ir.quantised import multiplier_and_shift, scale_of, zero_point_of
 from . import constraints, limits, operands
 from .family import Family
 from .feature_maps import ConstantMap, FeatureMap, Scalar

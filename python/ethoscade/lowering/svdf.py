@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import DType, Graph, Operator, SvdfAttrs, SvdfInputs
-from ..quantised import svdf_scales, zero_point_of
+from ..ir.quantised import svdf_scales, zero_point_of
 from ..util.records import dataclass
 from . import constraints, limits, views
 from .family import Family

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Graph, Operator, TransposeConvAttrs, Window
-from ..quantised import activation_range
+from ..ir.quantised import activation_range
 from ..util.records import dataclass
 from . import batches, constraints, expressions, resize, views, weighted
 from .family import Family

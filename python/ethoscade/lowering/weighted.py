@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import Array, DType, Graph, Operator, Tensor, Window
-from ..operators import OPERATORS
-from ..quantised import MAX_WIDE_SHIFT, effective_scales, zero_point_of
+from ..ir.operators import OPERATORS
+from ..ir.quantised import MAX_WIDE_SHIFT, effective_scales, zero_point_of
 from ..util.records import dataclass
 from . import limits, views
 from .constraints import SUMS, Case, Constraint, OneType, feature_maps, named_types

@@ -26,12 +26,12 @@ from ..codegen.weights import (
 from ..errors import BudgetError, UnsupportedOperatorError
 from ..frontend import ETHOS_U
 from ..ir import Graph, Operator
+from ..ir.operators import OPERATORS
 from ..lowering import Support, elements, lower
 from ..lowering.folding import fold_tables
 from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph, NpuOperation, tables_of
 from ..lowering.slices import read_in_place
-from ..operators import OPERATORS
 from ..rewrites import remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling

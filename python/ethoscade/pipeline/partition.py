@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from ..ir import Graph
+from ..ir.operators import RESHAPES
 from ..lowering import FAMILIES, Support
-from ..operators import RESHAPES
 from ..rewrites import why_kept
 from ..targets.target import Accelerator
 from ..util.frozen import FrozenMap

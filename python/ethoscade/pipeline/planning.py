@@ -14,6 +14,7 @@ from fractions import Fraction
 from ..errors import ConfigError
 from ..frontend import read_tflite
 from ..ir import Graph, Operator
+from ..ir.operators import RESHAPES
 from ..lowering import Support, elements, lower
 from ..lowering.feature_maps import Layout
 from ..lowering.npu import (
@@ -22,7 +23,6 @@ from ..lowering.npu import (
     NpuOperation,
     Upscale,
 )
-from ..operators import RESHAPES
 from ..rewrites import remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ..ir import Graph, Operator
+from ..ir.operators import RESHAPES
 from ..lowering import aliases, reshapes
-from ..operators import RESHAPES
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 

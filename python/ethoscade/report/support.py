@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from ..codegen.c_kernels import KERNELS, CKernel
 from ..ir import Activation, DType
+from ..ir.operators import OPERATORS, OperatorKind
 from ..judge.judges import NOBODY_JUDGES
 from ..lowering import FAMILIES, Family
 from ..lowering.constraints import FeatureMaps
-from ..operators import OPERATORS, OperatorKind
 from ..rewrites import FOLDED
 from ..targets.target import ACCELERATORS
 

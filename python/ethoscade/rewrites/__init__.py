@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ir import Graph, Integers, Operator
-from ..operators import ACTIVATION_OPERATORS, RESHAPES, keyed
+from ..ir.operators import ACTIVATION_OPERATORS, RESHAPES, keyed
 from .activations import fuse_activation
 from .chains import Elements, fold_chain
 from .constant_rows import fold_constant_rows

@@ -19,7 +19,7 @@ from ..ir import (
     PoolAttrs,
     TransposeConvAttrs,
 )
-from ..operators import ACTIVATION_OPERATORS
+from ..ir.operators import ACTIVATION_OPERATORS
 from .draft import Draft, OnNpu, same_values
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import EIGHT_BIT, Graph, Integers, Operator, TableAttrs, Tensor
-from ..operators import ACTIVATION_OPERATORS
+from ..ir.operators import ACTIVATION_OPERATORS
 from .draft import OnNpu
 
 Elements = Callable[[Graph, Operator, Sequence[Integers]], Integers | None]

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import ConcatenationAttrs, Graph, Operator, PadAttrs, ReductionAttrs
-from ..operators import ACTIVATION_OPERATORS
-from ..quantised import zero_point_of
+from ..ir.operators import ACTIVATION_OPERATORS
+from ..ir.quantised import zero_point_of
 from .channel_values import (
     INT32,
     WEIGHTED,

@@ -31,8 +31,8 @@ from ..ir import (
     Tensor,
     Window,
 )
-from ..operators import ACTIVATION_OPERATORS, keyed
-from ..quantised import (
+from ..ir.operators import ACTIVATION_OPERATORS, keyed
+from ..ir.quantised import (
     ADD_HEADROOM_BITS,
     MAX_LEFT_SHIFT,
     activation_range,

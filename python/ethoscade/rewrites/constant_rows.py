@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Activation, Array, DType, FullyConnectedAttrs, Graph, Operator, Tensor
-from ..quantised import (
+from ..ir.quantised import (
     MAX_WIDE_SHIFT,
     activation_range,
     effective_scales,

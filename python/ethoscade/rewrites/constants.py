@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Array, DType, Graph, Operator, PackAttrs, StridedSliceAttrs, Tensor
-from ..operators import RESHAPES
-from ..quantised import scale_of, zero_point_of
+from ..ir.operators import RESHAPES
+from ..ir.quantised import scale_of, zero_point_of
 from .channel_values import rescaled
 from .draft import Draft, same_values
 

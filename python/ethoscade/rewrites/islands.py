@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import EIGHT_BIT, Activation, AddAttrs, ArithmeticAttrs, DType, Graph, Operator, TableAttrs, Tensor
-from ..operators import ACTIVATION_OPERATORS
-from ..quantised import real_bounds, scale_of, zero_point_of
+from ..ir.operators import ACTIVATION_OPERATORS
+from ..ir.quantised import real_bounds, scale_of, zero_point_of
 from ..util.records import dataclass
 from .draft import OnNpu
 

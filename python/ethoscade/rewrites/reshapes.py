@@ -13,7 +13,7 @@ import math
 
 from ..errors import ModelFormatError
 from ..ir import FullyConnectedAttrs, Graph, Operator, TransposeAttrs
-from ..operators import RESHAPES
+from ..ir.operators import RESHAPES
 from .draft import Draft, OnNpu, same_values
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import QUANTISED, ArithmeticAttrs, DType, Graph, Operator, Tensor
-from ..quantised import activation_range, multiplier_and_shift, scale_of, zero_point_of
+from ..ir.quantised import activation_range, multiplier_and_shift, scale_of, zero_point_of
 from .draft import Draft, OnNpu
 
 # Read as a single number by operators of two operands on the NPU; for all others the bytes are stored.

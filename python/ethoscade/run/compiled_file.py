@@ -11,12 +11,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from .. import schema
 from ..codegen import provenance
 from ..codegen.tflite import OFFLINE_PLAN
 from ..errors import ModelFormatError, SimulationError
 from ..frontend import ETHOS_U, tensor_counts
-from ..ir import Graph, Operator
+from ..ir import Graph, Operator, schema
 
 _PLAN_HEADER_WORDS = 3
 # Bits 31:28 of a payload's configuration word (word 2); bits 3:0 are the binary logarithm of the MACs per cycle.

@@ -15,8 +15,8 @@ import tflite
 
 from ..errors import EthoscadeError, UnsupportedOperatorError
 from ..ir import Array, Graph, Operator, Tensor
+from ..ir.operators import own_outputs, updated
 from ..judge import judges, litert, reference
-from ..operators import own_outputs, updated
 
 
 class Player:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ModelFormatError
 from ..ir import Array, Graph, Operator, ResourceAttrs
-from ..operators import RESOURCE_KINDS
+from ..ir.operators import RESOURCE_KINDS
 
 
 class Resources:

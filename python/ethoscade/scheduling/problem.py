@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 from ..ir import Graph
+from ..ir.operators import OPERATORS, updated
 from ..lowering.feature_maps import (
     ConstantMap,
     FeatureMap,
@@ -29,7 +30,6 @@ from ..lowering.npu import (
     tables_of,
 )
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
-from ..operators import OPERATORS, updated
 from ..targets.target import Memories, Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass

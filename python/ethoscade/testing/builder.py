@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..ir import Activation, Array, DType, Quantisation
-from ..operators import CODE_OF_ACTIVATION
+from ..ir.operators import CODE_OF_ACTIVATION
 from . import real_operators as real
 from .calibration import Real, activation_quantisation, dequantise, quantise
 from .flatfile import TENSOR_TYPES, Fields, TensorRecord, write_file

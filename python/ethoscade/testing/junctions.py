@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..ir import DType
-from ..operators import ACTIVATION_OPERATORS
+from ..ir.operators import ACTIVATION_OPERATORS
 from .calibration import Real
 from .drawing import Drawing
 from .recorder import Value

@@ -9,7 +9,7 @@ import numpy as np
 import tflite
 
 from ..ir import Activation, DType, LstmInputs, Quantisation
-from ..operators import CODE_OF_ACTIVATION
+from ..ir.operators import CODE_OF_ACTIVATION
 from . import real_operators as real
 from .calibration import Real, activation_quantisation
 from .flatfile import TensorRecord

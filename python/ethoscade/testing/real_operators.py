@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from ..ir import EIGHT_BIT, QUANTISED, Activation, DType, Quantisation, Window
+from ..ir.operators import ACTIVATION_OPERATORS
 from ..judge.reference.windows import correlate, output_size, pad_spatial, tap
-from ..operators import ACTIVATION_OPERATORS
 from ..util.records import dataclass
 from .calibration import Real, coarse_scale
 

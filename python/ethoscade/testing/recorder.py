@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from ..ir import Array, DType, Quantisation
-from ..operators import OPERATORS
+from ..ir.operators import OPERATORS
 from ..util.records import dataclass
 from .calibration import Real, activation_quantisation, dequantise, quantise, weight_quantisation
 from .flatfile import Fields, OperatorRecord, SubgraphRecord, TensorRecord

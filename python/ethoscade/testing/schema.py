@@ -5,7 +5,7 @@ from __future__ import annotations
 import tflite
 
 from ..ir import Activation, Window
-from ..operators import CODE_OF_ACTIVATION
+from ..ir.operators import CODE_OF_ACTIVATION
 
 
 def window_fields(window: Window, padding: str, activation: Activation, *, dilated: bool) -> dict[str, int]:

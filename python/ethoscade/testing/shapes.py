@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import DType, Quantisation
-from ..quantised import bilinear_taps, nearest_indices
+from ..ir.quantised import bilinear_taps, nearest_indices
 from .calibration import Real
 from .flatfile import TENSOR_TYPES
 from .recorder import UNQUANTISED, Recorder, Value

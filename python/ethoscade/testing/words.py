@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir import Activation, Array, DType
-from ..operators import CODE_OF_ACTIVATION
+from ..ir.operators import CODE_OF_ACTIVATION
 from . import real_operators as real
 from .calibration import Real
 from .moving import MoveRecorder

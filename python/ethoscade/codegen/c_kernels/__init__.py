@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ...errors import UnsupportedOperatorError
 from ...ir import Graph, Operator
-from ...operators import OPERATORS
+from ...ir.operators import OPERATORS
 from ..kernel_table import OURS, KernelTable
 from . import chosen, cmsis_nn
 from .batch_matmul import BATCH_MATMUL

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from ...ir import QUANTISED, BatchMatMulAttrs, DType, Graph, Operator
-from ...quantised import MAX_WIDE_SHIFT, product_scale, reduced_multiplier_and_shift
+from ...ir.quantised import MAX_WIDE_SHIFT, product_scale, reduced_multiplier_and_shift
 from .kernel import Call, CKernel, Operands, arrays, call, factor, kept, quantisation_of, refuse
 
 

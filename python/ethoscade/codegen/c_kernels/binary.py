@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...ir import QUANTISED, Activation, AddAttrs, ArithmeticAttrs, DType, Graph, Operator, Tensor
-from ...quantised import activation_range, add_headroom_bits, scale_of
+from ...ir.quantised import activation_range, add_headroom_bits, scale_of
 from ...util.records import dataclass
 from .kernel import Call, CKernel, Operands, array, arrays, call, factor, kept, quantisation_of, refuse
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from ...ir import Activation, ConvAttrs, DType, FullyConnectedAttrs, Graph, Operator, Tensor, Window
-from ...quantised import activation_range, effective_scales, multiplier_and_shift, zero_point_of
+from ...ir.quantised import activation_range, effective_scales, multiplier_and_shift, zero_point_of
 from ...util.arguments import shown
 from ...util.files import read_whole
 from ...util.records import dataclass

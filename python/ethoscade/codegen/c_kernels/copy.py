@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Graph, Operator
-from ...operators import RESHAPES
+from ...ir.operators import RESHAPES
 from .kernel import Call, CKernel, Operands, data_input, refuse
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from flatbuffers import flexbuffers
 
-from ... import schema
-from ...ir import DType, Graph, Operator
+from ...ir import DType, Graph, Operator, schema
 from .kernel import Call, CKernel, Operands, array, arrays, call, float_literal, refuse
 
 KIND = "TFLite_Detection_PostProcess"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir import DType, Graph, Operator
+from ...ir.quantised import scale_of
 from ...lowering import functions, functions16
 from ...lowering.npu import Table
-from ...quantised import scale_of
 from .kernel import Call, CKernel, Operands, array, call, data_input, elements, kept, quantisation_of, refuse
 
 _UNITS = 12288.0

@@ -11,8 +11,8 @@ from typing import NoReturn, Protocol
 
 from ...errors import UnsupportedOperatorError
 from ...ir import DType, Graph, Operator, Quantisation, Tensor
-from ...operators import OPERATORS
-from ...quantised import MAX_LEFT_SHIFT, multiplier_and_shift
+from ...ir.operators import OPERATORS
+from ...ir.quantised import MAX_LEFT_SHIFT, multiplier_and_shift
 from ...util.records import dataclass
 from .texts import Source, source, with_used
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...ir import DType, Graph, LstmAttrs, LstmInputs, Operator, Quantisation, Tensor
-from ...quantised import effective_scales, reduced_multiplier_and_shift, scale_of, zero_point_of
+from ...ir.quantised import effective_scales, reduced_multiplier_and_shift, scale_of, zero_point_of
 from .kernel import Call, CKernel, Operands, arrays, call, factor, kept, refuse
 
 _GATE = Tensor("gate", (), DType.INT16, Quantisation((2.0**-12,), (0,)))

@@ -21,7 +21,7 @@ from ...ir import (
     TransposeAttrs,
     UnpackAttrs,
 )
-from ...quantised import rescaled_bytes
+from ...ir.quantised import rescaled_bytes
 from .kernel import MOST_BOX, Call, CKernel, Operands, array, arrays, data_input, refuse, same_quantisation
 from .texts import source, with_used
 

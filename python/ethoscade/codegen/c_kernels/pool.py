@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import QUANTISED, Graph, Operator, PoolAttrs
-from ...quantised import activation_range
+from ...ir.quantised import activation_range
 from .kernel import MOST_BOX, Call, CKernel, Operands, arrays, call, data_input, kept, quantisation_of, refuse
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir import Activation, AddAttrs, ArithmeticAttrs, DType, Graph, LeakyReluAttrs, Operator
-from ...operators import ACTIVATION_OPERATORS
-from ...quantised import real_bounds
+from ...ir.operators import ACTIVATION_OPERATORS
+from ...ir.quantised import real_bounds
 from .binary import loop_call
 from .kernel import Call, CKernel, Operands, array, call, data_input, elements, float_literal, kept, refuse
 

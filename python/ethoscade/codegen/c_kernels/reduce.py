@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...ir import EIGHT_BIT, QUANTISED, ArgMaxAttrs, DType, Graph, Operator, ReductionAttrs
-from ...quantised import MAX_LEFT_SHIFT, mean_multiplier
+from ...ir.quantised import MAX_LEFT_SHIFT, mean_multiplier
 from .kernel import (
     MOST_BOX,
     Call,

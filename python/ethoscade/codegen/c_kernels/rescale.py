@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 
 from ...ir import EIGHT_BIT, QUANTISED, DType, Graph, LeakyReluAttrs, Operator, TableAttrs, Tensor
-from ...operators import ACTIVATION_OPERATORS
-from ...quantised import activation_range, quantise_real, scale_of
+from ...ir.operators import ACTIVATION_OPERATORS
+from ...ir.quantised import activation_range, quantise_real, scale_of
 from .kernel import Call, CKernel, Operands, array, call, data_input, elements, factor, kept, quantisation_of, refuse
 from .table import table_call
 

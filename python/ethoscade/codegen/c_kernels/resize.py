@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir import DType, Graph, Operator, ResizeBilinearAttrs, ResizeNearestAttrs
-from ...quantised import nearest_indices
+from ...ir.quantised import nearest_indices
 from .kernel import MOST_BOX, Call, CKernel, Operands, array, arrays, call, data_input, float_literal, kept, refuse
 
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from ...ir import DType, Graph, Operator, SoftmaxAttrs, Tensor
+from ...ir.quantised import multiplier_and_shift
 from ...lowering import interpolated
-from ...quantised import multiplier_and_shift
 from .functions16 import samples_of
 from .kernel import Call, CKernel, Operands, array, call, data_input, factor, kept, quantisation_of, refuse, rows_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import DType, Graph, Operator, SvdfAttrs, SvdfInputs
-from ...quantised import svdf_scales, zero_point_of
+from ...ir.quantised import svdf_scales, zero_point_of
 from .kernel import Call, CKernel, Operands, arrays, call, factor, kept, refuse
 
 

@@ -19,8 +19,8 @@ from ...ir import (
     TransposeConvAttrs,
     Window,
 )
-from ...operators import OPERATORS
-from ...quantised import (
+from ...ir.operators import OPERATORS
+from ...ir.quantised import (
     MAX_WIDE_SHIFT,
     activation_range,
     effective_scales,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import ModelFormatError, UnsupportedOperatorError
 from ...ir import Array, Graph, Operator, Tensor
-from ...operators import keyed
+from ...ir.operators import keyed
 from ...util.frozen import FrozenMap
 from ...util.records import dataclass
 from . import (

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import UnsupportedOperatorError
 from ...ir import AddAttrs, Array, DType, Graph, Operator, TableAttrs, Tensor
-from ...operators import ACTIVATION_OPERATORS
+from ...ir.operators import ACTIVATION_OPERATORS
 from .binary import words
 from .fixed_point import Undefined, multiply
 from .formulas import (

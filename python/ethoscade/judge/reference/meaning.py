@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from ...errors import ModelFormatError
 from ...ir import EIGHT_BIT, QUANTISED, Array, DType, Graph, Operator, ReductionAttrs, Tensor
-from ...operators import OPERATORS
+from ...ir.operators import OPERATORS
 from ...util.records import dataclass
 
 Inputs = Sequence["Array | None"]

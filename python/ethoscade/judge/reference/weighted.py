@@ -20,7 +20,7 @@ from ...ir import (
     Tensor,
     TransposeConvAttrs,
 )
-from ...operators import OPERATORS
+from ...ir.operators import OPERATORS
 from ...util.records import dataclass
 from .fixed_point import Int64, Undefined, multiply_once, scale_sums, wrap
 from .formulas import clamp_range, output_factors, significand_and_shift, zero_point_of

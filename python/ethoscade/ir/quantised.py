@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from .ir import Activation, DType, Quantisation, Tensor
+from .tensor import Activation, DType, Quantisation, Tensor
 
 _ACTIVATION_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
     Activation.NONE: (None, None),

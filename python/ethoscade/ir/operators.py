@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
+from ..util.records import dataclass
 from . import schema
-from .ir import (
-    Activation,
+from .attributes import (
     AddAttrs,
     ArgMaxAttrs,
     ArithmeticAttrs,
@@ -28,7 +28,6 @@ from .ir import (
     LstmAttrs,
     LstmInputs,
     MirrorPadAttrs,
-    Operator,
     PackAttrs,
     PadAttrs,
     PoolAttrs,
@@ -47,7 +46,8 @@ from .ir import (
     TransposeConvAttrs,
     UnpackAttrs,
 )
-from .util.records import dataclass
+from .graph import Operator
+from .tensor import Activation
 
 _Entry = TypeVar("_Entry")
 
