@@ -58,6 +58,7 @@ BELOW: dict[str, set[str]] = {
         "errors", "_core", "util.arguments", "util.files", "targets.target", "ir", "ir.quantised", "ir.opcodes",
         "ir.schema", "ir.operators", "frontend", "lowering", "scheduling",
     },
+    "page": {"errors", "util.files"},
     "run": set(),
     "run.inputs": {"errors", "util.arguments", "ir"},
     "run.cpu_operators": {"errors", "ir", "ir.operators", "judge.judges", "judge.reference", "judge.litert"},
@@ -151,14 +152,13 @@ BELOW: dict[str, set[str]] = {
     },
     "sweeps": {
         "errors", "_core", "util.arguments", "util.files", "targets.boards", "targets.target", "frontend", "scheduling",
-        "codegen", "pipeline.borders", "pipeline.compiled", "pipeline.compiler", "pipeline.prepared",
+        "codegen", "pipeline.borders", "pipeline.compiled", "pipeline.compiler", "pipeline.prepared", "page",
     },
-    "page": {"errors", "util.files"},
     "report": {
         "errors", "targets.target", "ir", "ir.operators", "rewrites", "lowering", "memory.model", "memory",
         "judge.judges", "judge.verification", "codegen", "run.timing", "pipeline.addresses", "pipeline.explanation",
         "pipeline.interface", "pipeline.table", "pipeline.compiled", "targets.configurations", "targets.boards", "page",
-        "pipeline.cpu_time", "pipeline.check", "sweeps",
+        "pipeline.cpu_time", "pipeline.check",
     },
     "explorer": {"errors", "frontend", "trace"},
     "cli": {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from browser import BROWSER, NO_BROWSER, Browser, browser
 from ethoscade.page.document import render
-from ethoscade.report import sweep_page
+from ethoscade.sweeps import sweep_page
 from ethoscade.sweeps.needs import Needs, needs_of
 from ethoscade.sweeps.rows import SweepRow, failed, row_of
 from hypothesis import given

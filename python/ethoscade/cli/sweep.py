@@ -16,12 +16,12 @@ from typing import Any
 from ..errors import ConfigError
 from ..page.document import render
 from ..report import summary
-from ..report.sweep_page import sweep_page
 from ..sweeps.cluster import cluster
 from ..sweeps.driver import Sweep, sweep
 from ..sweeps.needs import Needs, needs_of
 from ..sweeps.questions import BUDGET_WORDS
 from ..sweeps.rows import SweepRow
+from ..sweeps.sweep_page import sweep_page
 from ..util.files import refuse_same, write_whole
 from ..util.progress import WorkStage
 from . import arguments

@@ -1,6 +1,6 @@
 """The page of a sweep: which NPU, and how much SRAM, its networks need.
 
-Owns what stands on the page. What networks need is `sweeps.needs`' to say, how a page is written `page`'s.
+Owns what stands on the page. What networks need is `needs`' to say, how a page is written `page`'s.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from ..page.parts import Cell, Chapter, Chart, Column, Grid, Page, Tile, Tiles, Words
-from ..sweeps.needs import Needs, TargetNeeds
+from .needs import Needs, TargetNeeds
 
 MOST_LISTED, MOST_DRAWN = 2000, 200
 """Rows of the table of networks, and networks whose curves can be chosen."""
