@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ethoscade import Curve
+from ethoscade.analysis.explanation import short
 from ethoscade.pipeline.compiler import Network, search
-from ethoscade.pipeline.explanation import short
 from harness import CORES, cost_of, default_target, every_point, kib, named_models, network_of, payloads_of, run_vela
 
 from lower_bounds.cycles import Bound, TimeBounds

@@ -82,22 +82,26 @@ BELOW: dict[str, set[str]] = {
         "errors", "_core", "util.files", "targets.target", "ir", "codegen", "run.timing", "run.dataflow",
         "run.compiled_file",
     },
+    "analysis": set(),
+    "analysis.macs": {"ir"},
+    "analysis.explanation": {"errors", "ir", "lowering", "scheduling"},
+    "analysis.table": {
+        "_core", "targets.target", "lowering", "scheduling", "codegen", "run.played", "run.timing",
+        "analysis.explanation",
+    },
+    "analysis.cpu_time": {"errors", "targets.cpus", "targets.target", "ir", "analysis.table"},
+    "analysis.addresses": {"targets.target", "lowering", "scheduling", "codegen", "analysis.explanation"},
+    "analysis.facts": {
+        "_core", "targets.target", "ir", "lowering", "scheduling", "codegen", "page", "analysis.cpu_time",
+        "analysis.explanation", "analysis.table",
+    },
+    "analysis.advice": {
+        "targets.target", "ir", "rewrites", "lowering", "codegen", "analysis.explanation", "analysis.table",
+    },
     "pipeline": set(),
     "pipeline.renaming": {"ir", "ir.operators", "lowering"},
     "pipeline.partition": {"targets.target", "ir", "ir.operators", "rewrites", "lowering", "pipeline.renaming"},
-    "pipeline.macs": {"ir"},
-    "pipeline.explanation": {"errors", "ir", "lowering", "scheduling"},
-    "pipeline.table": {
-        "_core", "targets.target", "lowering", "scheduling", "codegen", "run.played", "run.timing",
-        "pipeline.explanation",
-    },
-    "pipeline.cpu_time": {"errors", "targets.cpus", "targets.target", "ir", "pipeline.table"},
     "pipeline.curve": {"errors", "util.arguments", "scheduling", "page"},
-    "pipeline.facts": {
-        "_core", "targets.target", "ir", "lowering", "scheduling", "codegen", "page", "pipeline.cpu_time",
-        "pipeline.explanation", "pipeline.table",
-    },
-    "pipeline.addresses": {"targets.target", "lowering", "scheduling", "codegen", "pipeline.explanation"},
     "pipeline.placing": {"_core", "errors", "scheduling", "codegen"},
     "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "scheduling", "codegen", "pipeline.placing"},
     "pipeline.state": {"ir", "scheduling", "pipeline.placing"},
@@ -108,29 +112,25 @@ BELOW: dict[str, set[str]] = {
     },
     "pipeline.emission": {"errors", "lowering", "scheduling", "codegen", "pipeline.network"},
     "pipeline.recording": {
-        "targets.target", "lowering", "scheduling", "codegen", "run.timing", "trace", "pipeline.cpu_time",
-        "pipeline.table",
+        "targets.target", "lowering", "scheduling", "codegen", "run.timing", "trace", "analysis.cpu_time",
+        "analysis.table",
     },
     "pipeline.debugging": {"ir", "lowering", "scheduling", "codegen", "trace"},
     "pipeline.compiled": {
         "errors", "util.arguments", "util.files", "targets.target", "ir", "frontend", "rewrites", "lowering",
         "scheduling", "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement",
-        "pipeline.borders", "pipeline.addresses", "pipeline.explanation", "pipeline.interface", "pipeline.table",
-        "trace", "pipeline.recording", "pipeline.debugging", "page", "pipeline.facts", "targets.cpus",
-        "pipeline.cpu_time", "pipeline.curve",
+        "pipeline.borders", "analysis.addresses", "analysis.explanation", "pipeline.interface", "analysis.table",
+        "trace", "pipeline.recording", "pipeline.debugging", "page", "analysis.facts", "targets.cpus",
+        "analysis.cpu_time", "pipeline.curve",
     },
     "pipeline.compiler": {
         "errors", "targets.target", "ir", "ir.operators", "frontend", "rewrites", "lowering", "scheduling", "codegen",
-        "pipeline.borders", "pipeline.macs", "pipeline.partition", "pipeline.explanation", "pipeline.compiled",
-        "pipeline.state", "pipeline.table", "pipeline.network", "pipeline.emission",
-    },
-    "pipeline.advice": {
-        "targets.target", "ir", "rewrites", "lowering", "codegen", "pipeline.borders", "pipeline.explanation",
-        "pipeline.table",
+        "pipeline.borders", "analysis.macs", "pipeline.partition", "analysis.explanation", "pipeline.compiled",
+        "pipeline.state", "analysis.table", "pipeline.network", "pipeline.emission",
     },
     "pipeline.check": {
         "util.arguments", "targets.target", "frontend", "scheduling", "codegen", "pipeline.borders",
-        "pipeline.explanation", "pipeline.table", "pipeline.advice", "pipeline.compiler",
+        "analysis.explanation", "analysis.table", "analysis.advice", "pipeline.compiler",
     },
     "pipeline.planning": {
         "errors", "util.arguments", "targets.target", "targets.devices", "ir", "ir.operators", "frontend", "rewrites",
@@ -156,9 +156,9 @@ BELOW: dict[str, set[str]] = {
     },
     "report": {
         "errors", "targets.target", "ir", "ir.operators", "rewrites", "lowering", "memory.model", "memory",
-        "judge.judges", "judge.verification", "codegen", "run.timing", "pipeline.addresses", "pipeline.explanation",
-        "pipeline.interface", "pipeline.table", "pipeline.compiled", "targets.configurations", "targets.boards", "page",
-        "pipeline.cpu_time", "pipeline.check",
+        "judge.judges", "judge.verification", "codegen", "run.timing", "analysis.addresses", "analysis.explanation",
+        "pipeline.interface", "analysis.table", "pipeline.compiled", "targets.configurations", "targets.boards", "page",
+        "analysis.cpu_time", "pipeline.check",
     },
     "explorer": {"errors", "frontend", "trace"},
     "cli": {
@@ -171,8 +171,8 @@ BELOW: dict[str, set[str]] = {
     "__main__": {"errors", "_core", "cli", "report"},
     "__init__": {
         "errors", "_core", "targets.cpus", "targets.devices", "targets.target", "run.execution", "run.simulator",
-        "pipeline.addresses", "pipeline.compiled", "pipeline.many", "pipeline.planning", "pipeline.prepared",
-        "pipeline.table", "project", "pipeline.advice", "pipeline.check", "sweeps", "pipeline.curve",
+        "analysis.addresses", "pipeline.compiled", "pipeline.many", "pipeline.planning", "pipeline.prepared",
+        "analysis.table", "project", "analysis.advice", "pipeline.check", "sweeps", "pipeline.curve",
     },
 }  # fmt: skip
 

@@ -47,15 +47,15 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from .pipeline.addresses import Address
-    from .pipeline.advice import Advice
+    from .analysis.addresses import Address
+    from .analysis.advice import Advice
+    from .analysis.table import OperatorRow, OperatorSummary, OperatorTable
     from .pipeline.check import Check, check
     from .pipeline.compiled import Compiled
     from .pipeline.curve import Curve
     from .pipeline.many import CompiledMany, compile_many
     from .pipeline.planning import plan
     from .pipeline.prepared import Prepared, compile, frontier, prepare
-    from .pipeline.table import OperatorRow, OperatorSummary, OperatorTable
     from .project.folder import connect
     from .run import simulator
     from .run.execution import simulate
@@ -108,16 +108,16 @@ __all__ = [
 # Importing the compiler takes several times as long as importing the rest: programs that only look for a version, or
 # catch errors, do not wait for it.
 _HOMES = {
-    "Address": "pipeline.addresses",
-    "Advice": "pipeline.advice",
+    "Address": "analysis.addresses",
+    "Advice": "analysis.advice",
     "Check": "pipeline.check",
     "Compiled": "pipeline.compiled",
     "CompiledMany": "pipeline.many",
     "Curve": "pipeline.curve",
     "DeviceDescription": "targets.devices",
-    "OperatorRow": "pipeline.table",
-    "OperatorSummary": "pipeline.table",
-    "OperatorTable": "pipeline.table",
+    "OperatorRow": "analysis.table",
+    "OperatorSummary": "analysis.table",
+    "OperatorTable": "analysis.table",
     "Prepared": "pipeline.prepared",
     "SweepRow": "sweeps.rows",
     "check": "pipeline.check",

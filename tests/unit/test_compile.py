@@ -18,12 +18,12 @@ import pytest
 from command_line_support import resized_classifier
 from end_to_end import arena_touched
 from ethoscade import BudgetError, ConfigError, EthoscadeError, ModelFormatError, UnsupportedOperatorError
+from ethoscade.analysis.explanation import peak_of
 from ethoscade.codegen import vela
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline.compiler import prepare
-from ethoscade.pipeline.explanation import peak_of
 from ethoscade.pipeline.prepared import compile as compile_model
 from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling.program import CopyConstants, LoadTable

@@ -11,8 +11,8 @@ import ethoscade
 import pytest
 from command_line_support import Capture, one_sentence, resized_classifier, run, run_json, written
 from ethoscade import BudgetError, Compiled, ConfigError
+from ethoscade.analysis.cpu_time import cpu_time_of
 from ethoscade.ir.operators import OPERATORS
-from ethoscade.pipeline.cpu_time import cpu_time_of
 from ethoscade.targets.cpus import CLASSES, CPUS, INSTRUCTIONS, MEASURED, described
 from ethoscade.testing import ModelBuilder, tiny_conv
 

@@ -12,7 +12,7 @@ from command_line_support import resized_classifier
 from end_to_end import network_of
 from ethoscade import BudgetError, Compiled
 from ethoscade.__main__ import main
-from ethoscade.pipeline.explanation import explain
+from ethoscade.analysis.explanation import explain
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, Stripe
 from ethoscade.scheduling.schedule import Backwards, Bands, CacheRead, ComputeAt, Group, RollingBuffer, Schedule, Split

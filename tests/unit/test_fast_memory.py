@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from command_line_support import Capture, resized_classifier, run, run_json, written
 from ethoscade import BudgetError, ConfigError, SchedulingError
+from ethoscade.analysis.addresses import Address
 from ethoscade.codegen import c_source, mlf, raw, tflite
 from ethoscade.codegen.artifact import Artifact, NpuCall
 from ethoscade.codegen.block_dependency import block_dependencies
@@ -21,7 +22,6 @@ from ethoscade.codegen.operations import FAST_REGION, Kernel
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline import compiler
-from ethoscade.pipeline.addresses import Address
 from ethoscade.pipeline.compiled import Compiled
 from ethoscade.pipeline.compiler import prepare, search
 from ethoscade.pipeline.network import with_cache

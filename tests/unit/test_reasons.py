@@ -5,9 +5,9 @@ from __future__ import annotations
 import ethoscade
 import numpy as np
 import pytest
+from ethoscade.analysis.macs import macs_of
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
-from ethoscade.pipeline.macs import macs_of
 from ethoscade.report import summary
 from ethoscade.rewrites import why_kept
 from ethoscade.testing import ModelBuilder

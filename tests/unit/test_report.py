@@ -12,11 +12,11 @@ import ethoscade
 import pytest
 from command_line_support import Capture, one_sentence, resized_classifier, run, run_json, written
 from ethoscade import Compiled, ConfigError
+from ethoscade.analysis.facts import arena_map, facts_of
 from ethoscade.page import arena_plot
 from ethoscade.page.facts import ArenaMap, NetworkFacts
 from ethoscade.page.network_page import network_page
 from ethoscade.page.parts import Chart, Grid, Page, Tiles
-from ethoscade.pipeline.facts import arena_map, facts_of
 from ethoscade.testing import ModelBuilder, inception_modules, inverted_residuals, tiny_conv
 from test_page import HOSTILE, Elements
 

@@ -12,8 +12,8 @@ import pytest
 from browser import BROWSER, NO_BROWSER, Browser, browser
 from command_line_support import resized_classifier
 from ethoscade import Compiled
+from ethoscade.analysis.facts import arena_map, facts_of
 from ethoscade.page.facts import ArenaMap, Holder
-from ethoscade.pipeline.facts import arena_map, facts_of
 from ethoscade.testing import ModelBuilder, inverted_residuals
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)

@@ -65,7 +65,7 @@ def test_compiling_imports_no_judge_and_no_picture(tmp_path: Path) -> None:
     assert not {name for name in modules if name.startswith(("ethosu.vela.tflite_", "ethosu.vela.tosa"))}
     # Of the timing the sums are told, not each command's; whatever plays a network is not wanted.
     players = ["simulator", "timing", "execution", "judgement", "host_c", "cpu_operators", "inputs"]
-    asked_for = ("memory", "page", "pipeline.addresses", "report.tables", "report.plot")
+    asked_for = ("memory", "page", "analysis.addresses", "report.tables", "report.plot")
     unwanted = (
         "judge",
         *(f"run.{name}" for name in players),

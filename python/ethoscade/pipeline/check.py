@@ -1,7 +1,7 @@
 """check(): a model looked at without a search: where each operator runs and why, what it costs alone, what would help.
 
 Owns the types of what is found, and the schedule that it is found on: layer by layer, every tensor whole. The advice
-itself is `advice`'s.
+itself is `analysis.advice`'s.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from ..analysis.advice import Advice, Looked, advise
+from ..analysis.explanation import Peak, peak_of
+from ..analysis.table import OperatorTable, table_of
 from ..codegen import micro_kernels
 from ..codegen.artifact import NpuCall
 from ..codegen.streams import WEIGHT_ENCODERS
@@ -18,11 +21,8 @@ from ..targets.target import Target, compilation_target
 from ..util.arguments import checked
 from ..util.records import dataclass
 from . import compiler
-from .advice import Advice, Looked, advise
-from .borders import applied
+from .borders import applied, find
 from .compiler import Model, Progress, Stopwatch
-from .explanation import Peak, peak_of
-from .table import OperatorTable, table_of
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def check(
     fed = replace(target, constants=target.cache)
     table = table_of(artifact, fed, network.npu, arranged, operators, sram_bytes)
     peak = peak_of(network.graph, network.npu, arranged)
-    looked = Looked(network.graph, target, network.npu, network.encoded, operators, table, artifact, peak)
+    borders = {border.operator: (border.outside, border.inside) for border in find(network.graph).found}
+    looked = Looked(network.graph, target, network.npu, network.encoded, operators, table, artifact, peak, borders)
     watch.end()
     return Check(
         name=source.name,

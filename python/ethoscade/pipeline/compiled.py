@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy.typing as npt
 
+from ..analysis.cpu_time import CpuTime, cpu_time_of
+from ..analysis.explanation import Explanation, Peak, explain, peak_of
+from ..analysis.table import KindOnCpu, OperatorSummary, OperatorTable, StreamTotals, kinds_on_cpu, table_of, totals_of
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
 from ..codegen.layout import ALIGNMENT_BYTES, CACHE_LINE_BYTES, whole_lines
 from ..errors import CodegenError, ConfigError
@@ -29,20 +32,17 @@ from ..util.frozen import FrozenMap
 from ..util.progress import Progress, Stopwatch
 from ..util.records import dataclass
 from .borders import Borders
-from .cpu_time import CpuTime, cpu_time_of
 from .curve import Curve as Curve
 from .curve import knee_of as knee_of
-from .explanation import Explanation, Peak, explain, peak_of
 from .interface import InterfaceTensor, interface_of
-from .table import KindOnCpu, OperatorSummary, OperatorTable, StreamTotals, kinds_on_cpu, table_of, totals_of
 
 if TYPE_CHECKING:
+    from ..analysis.addresses import Address
     from ..codegen.micro_arena import MicroArena
     from ..judge.verification import Verification
     from ..run.execution import ExecutionResult
     from ..run.timing import TimingReport
     from ..trace.record import Record
-    from .addresses import Address
 
 MOST_SEEDS = 10_000
 """Most random inputs of one verification: all of them are kept at once."""
@@ -83,8 +83,8 @@ class Compiled:
         return f"<Compiled {shown(self.name)} for {self.target.accelerator.name}: {figures}>"
 
     def _repr_html_(self) -> str:
+        from ..analysis.facts import facts_of
         from ..page import notebook
-        from .facts import facts_of
 
         return notebook.network(
             facts_of(self, self.curve.points, self.curve.knee if self.curve.is_whole else None, self.cpu_time())
@@ -242,7 +242,7 @@ class Compiled:
 
     def addresses(self) -> tuple[Address, ...]:
         """Where everything lies: each buffer of the arena, by address and time, then the constants, by address."""
-        from .addresses import addresses_of
+        from ..analysis.addresses import addresses_of
 
         return addresses_of(self.artifact, self.target, self.npu, self.arrangement)
 
@@ -269,9 +269,9 @@ class Compiled:
         which has the points that its answer needed: `ethoscade.frontier` makes a whole one. Operators on the CPU are
         estimated on the core `cpu`, as by `cpu_time`. Raises `CodegenError`, or `ConfigError` for an unknown core.
         """
+        from ..analysis.facts import facts_of
         from ..page import document, network_page
         from ..util import files
-        from .facts import facts_of
 
         curve = frontier or self.curve
         facts = facts_of(self, curve.points, curve.knee if curve.is_whole else None, self.cpu_time(cpu))
@@ -286,8 +286,8 @@ class Compiled:
 
         Raises `ConfigError` if matplotlib (extra `report`) is missing, `CodegenError` if it cannot be written.
         """
+        from ..analysis.facts import arena_map
         from ..page import arena_plot
-        from .facts import arena_map
 
         return arena_plot.plot(arena_map(self), f"{self.name}, {self.target.accelerator.name}", self.budget_bytes, path)
 

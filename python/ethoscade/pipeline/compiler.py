@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from ..analysis.explanation import Peak, peak_of, short
+from ..analysis.macs import macs_of
+from ..analysis.table import OperatorSummary
 from ..codegen import command_stream
 from ..codegen.kernel_table import OURS, KernelTable
 from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
@@ -50,14 +53,11 @@ from ..util.progress import no_progress
 from .borders import least_bytes, overlaid, surround
 from .compiled import Compiled, Curve, knee_of
 from .emission import emit as emit
-from .explanation import Peak, peak_of, short
-from .macs import macs_of
 from .network import Network as Network
 from .network import Planned as Planned
 from .network import stated
 from .partition import Partition, beside_state, partition, reordered
 from .state import kept_in_place
-from .table import OperatorSummary
 
 Model = str | os.PathLike[str] | bytes
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..analysis.cpu_time import CpuTime
+from ..analysis.table import OperatorSummary
 from ..codegen.artifact import Artifact, NpuCall
 from ..lowering.npu import NpuGraph
 from ..run.timing import TimingReport
@@ -15,8 +17,6 @@ from ..scheduling.problem import Problem
 from ..scheduling.program import CallOperator, CopyConstants, Program, Step, Stripe
 from ..targets.target import Target
 from ..trace.record import CpuSource, NpuSource, Record, Told, record
-from .cpu_time import CpuTime
-from .table import OperatorSummary
 
 
 def record_compiled(

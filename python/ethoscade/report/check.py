@@ -10,9 +10,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from ..analysis.explanation import short
+from ..analysis.table import OperatorRow
 from ..pipeline.check import Check
-from ..pipeline.explanation import short
-from ..pipeline.table import OperatorRow
 from .summary import SCHEMA_VERSION
 from .tables import table_json
 

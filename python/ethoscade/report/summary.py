@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.cpu_time import CpuTime
+from ..analysis.explanation import Explanation, alive_lines, short
+from ..analysis.table import KindOnCpu, StreamTotals
 from ..codegen.micro_arena import MicroArena
 from ..errors import BudgetError, EthoscadeError
 from ..pipeline.compiled import Compiled, Curve
-from ..pipeline.cpu_time import CpuTime
-from ..pipeline.explanation import Explanation, alive_lines, short
 from ..pipeline.interface import InterfaceTensor
-from ..pipeline.table import KindOnCpu, StreamTotals
 from ..rewrites import DeadChannels
 from ..targets.target import Target
 

@@ -11,11 +11,11 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..analysis.addresses import Address
+from ..analysis.cpu_time import CpuOperatorTime
+from ..analysis.table import OperatorRow, OperatorTable
 from ..page.parts import Cell
-from ..pipeline.addresses import Address
 from ..pipeline.compiled import Compiled
-from ..pipeline.cpu_time import CpuOperatorTime
-from ..pipeline.table import OperatorRow, OperatorTable
 
 # Vela's words for memories, by ours.
 _ACCESS = {"SRAM AC": "Sram", "DRAM AC": "Dram", "OnFlash AC": "OnChipFlash", "OffFlash AC": "OffChipFlash"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from ..codegen.artifact import Artifact
@@ -19,7 +19,6 @@ from ..lowering.npu import NpuGraph, NpuOperation, OperationKind
 from ..rewrites import DeadChannels
 from ..targets.target import Memory, Target
 from ..util.records import dataclass
-from .borders import find
 from .explanation import Peak, short
 from .table import OperatorRow, OperatorSummary, OperatorTable
 
@@ -55,7 +54,10 @@ class Advice:
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """A prepared network with what it costs layer by layer: what rules read."""
+    """A prepared network with what it costs layer by layer: what rules read.
+
+    `float_borders` has each operator between a float input or output and its quantised counterpart, with these two.
+    """
 
     graph: Graph
     target: Target
@@ -65,6 +67,7 @@ class Looked:
     table: OperatorTable
     artifact: Artifact
     peak: Peak
+    float_borders: Mapping[int, tuple[int, int]]
 
     @property
     def rows(self) -> Iterator[tuple[Operator, OperatorRow]]:
@@ -117,11 +120,10 @@ def advise(looked: Looked, dead: Sequence[DeadChannels]) -> tuple[Advice, ...]:
 def _refused(looked: Looked) -> Iterator[Advice]:
     """Operators on the CPU: those that compute floats together, others by kind and reason; none at float borders."""
     graph = looked.graph
-    borders = {border.operator for border in find(graph).found}
     on_cpu = [
         (graph.operators[of.index], of.reason)
         for of in looked.operators
-        if of.where == "cpu" and of.index not in borders and looked.target.has_npu
+        if of.where == "cpu" and of.index not in looked.float_borders and looked.target.has_npu
     ]
     known = {*FAMILIES, *_CONVERSIONS}
     strangers = {t for op, _ in on_cpu if op.kind not in known for t in (*op.inputs, *op.outputs)}
@@ -183,19 +185,19 @@ def _cut_in_parts(looked: Looked) -> Iterator[Advice]:
 
 def _float_borders(looked: Looked) -> Iterator[Advice]:
     """Float inputs and outputs that the caller could quantise."""
-    graph, borders = looked.graph, find(looked.graph).found
+    graph, borders = looked.graph, looked.float_borders
     if not borders:
         return
-    outside = [graph.tensors[border.outside] for border in borders]
+    outside = [graph.tensors[tensor] for tensor, _ in borders.values()]
     floats = sum(tensor.size_bytes for tensor in outside)
-    quantised = sum(graph.tensors[border.inside].size_bytes for border in borders)
+    quantised = sum(graph.tensors[tensor].size_bytes for _, tensor in borders.values())
     yield Advice(
         "float borders",
         f"{_some([tensor.name for tensor in outside])} {'are' if len(outside) > 1 else 'is'} float: {floats:,} bytes, "
         f"{quantised:,} if quantised; the CPU converts {sum(math.prod(tensor.shape) for tensor in outside):,} elements",
         'compile with --io int8 (io="int8"): the caller brings and takes quantised tensors, scales and zero points are '
         "told",
-        tuple(graph.operators[border.operator].name for border in borders),
+        tuple(graph.operators[operator].name for operator in borders),
     )
 
 
