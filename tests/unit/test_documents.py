@@ -10,8 +10,10 @@ from ethoscade.report import support
 from rooms import BELOW, RUST_BELOW, room
 from test_imports import PACKAGE, ROOT
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benches"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
+import house
 import room_diagram
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -101,6 +103,24 @@ def test_a_room_is_drawn_above_all_that_it_imports() -> None:
 def test_arrows_leave_out_what_others_imply() -> None:
     rooms = {"a": set(), "b": {"a"}, "c": {"a", "b"}, "d": {"a"}, "e": {"c", "d", "a"}}
     assert room_diagram.arrows(rooms) == [("b", "a"), ("c", "b"), ("d", "a"), ("e", "c"), ("e", "d")]
+
+
+def test_rooms_and_floors_stay_few() -> None:
+    rooms = house.rooms_of(house.python_arrows(PACKAGE)[0])
+    assert len(rooms) <= 24 and house.floors(rooms) <= 12 and not house.circles(rooms)
+    assert {path.name for path in PACKAGE.glob("*.py*")} == {"__init__.py", "__main__.py", "_core.pyi", "errors.py"}
+
+
+def test_the_way_to_the_stripe_heights_is_there() -> None:
+    """Each step links a file and names a function that this file defines; the README calls what comes next."""
+    way = ARCHITECTURE.split("### From the README to stripe heights")[1].split("\n## ")[0]
+    steps = re.findall(r"^\d\. \[([^\]]+)\]\(([^)]+)\): (.*?)(?=^\d\. |\Z)", way, re.MULTILINE | re.DOTALL)
+    assert len(steps) == 5
+    for label, path, words in steps:
+        text, functions = (ROOT / path).read_text(encoding="utf-8"), re.findall(r"`(?:\w+(?:\.|::))?(\w+)`", words)
+        assert path.endswith(label) and functions
+        for name in functions:
+            assert re.search(rf"\b(?:def |fn |ethoscade\.){name}\(", text), (path, name)
 
 
 def test_every_bench_has_a_row() -> None:

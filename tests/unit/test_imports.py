@@ -24,7 +24,7 @@ LIBRARIES = {
     "distributed": {"sweeps/cluster.py"},
     "matplotlib": {"page/pictures.py", "page/arena_plot.py"},
     "pyarrow": {"sweeps/files.py"},
-    # All of it at once: compiling takes single names of it, by `schema`.
+    # All of it at once: compiling takes single names of it, by `ir.schema`.
     "tflite": {
         "judge/litert_models.py", "run/cpu_operators.py", "testing/flatfile.py", "testing/matrices.py",
         "testing/moving.py", "testing/schema.py",

@@ -1,6 +1,6 @@
 """What the operators on the CPU cost: estimated on a described Cortex-M, or named as not counted.
 
-Owns the types of that estimate and the work that an operator is. What work costs is the description's (`cpus`).
+Owns the types of that estimate and the work that an operator is. What work costs is the description's (`targets.cpus`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What convolutions of all kinds and fully connected share: constant weights, bias and per-channel scales.
 
-Owns the step from TFLite's weight tensors to `stage.Weights` and the constraints on them. Formulas are `quantised`'s.
+Owns the step from TFLite's weight tensors to `stage.Weights` and the constraints on them. Formulas are
+`ir.quantised`'s.
 """
 
 from __future__ import annotations

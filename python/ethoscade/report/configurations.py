@@ -1,6 +1,6 @@
 """What can be compiled for, as people and machines read it: boards, accelerators, and what a vela.ini has.
 
-Owns the wording and the schema of `list-configs`. What the figures are is `target`'s, `boards`' and the file's.
+Owns the wording and the schema of `list-configs`. What the figures are is `targets`' and the file's.
 """
 
 from __future__ import annotations

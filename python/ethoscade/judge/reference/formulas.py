@@ -1,7 +1,8 @@
 """TFLite's formulas from real scales to integers, as the judge has them.
 
-Owns a second copy of what `quantised` has for the compiler, on purpose: a formula that is wrong in one of the two shows
-in every comparison. Scales are float32 values held as Python floats; each function says where it rounds to float32.
+Owns a second copy of what `ir.quantised` has for the compiler, on purpose: a formula that is wrong in one of the two
+shows in every comparison. Scales are float32 values held as Python floats; each function says where it rounds to
+float32.
 """
 
 from __future__ import annotations
