@@ -35,10 +35,10 @@ from ethoscade.judge.verification import Array, compare, random_inputs
 from ethoscade.lowering import FAMILIES
 from ethoscade.lowering.constraints import FeatureMaps
 from ethoscade.lowering.npu import NpuOperation
-from ethoscade.pipeline.compiler import Network, arrange, carry_out, emit, prepare, search
+from ethoscade.pipeline.compiler import Network, carry_out, emit, prepare, search
 from ethoscade.run.execution import run_artifact
 from ethoscade.scheduling.program import Program, Stripe
-from ethoscade.scheduling.schedule import Group, Schedule, Split
+from ethoscade.scheduling.schedule import Group, Schedule, Split, arrange
 from ethoscade.targets.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
 from ethoscade.testing.recorder import UNQUANTISED
@@ -238,7 +238,7 @@ def sweep(kind: str, dtype: DType, seed: int, tally: Tally) -> None:
                 count.whole += _compared(carry_out(network, curve, curve.proposals[-1]).artifact, inputs, wanted)
                 count.run += 1
                 continue
-            placement = arrange(network, _in_stripes(network, 1 + seed % 3))
+            placement = arrange(network.problem, _in_stripes(network, 1 + seed % 3))
             program = placement.program
             artifact = emit(network, placement)
             elements = _compared(artifact, inputs, wanted)

@@ -12,7 +12,7 @@ from ethoscade.judge import reference
 from ethoscade.judge.verification import compare, random_inputs, steps_of
 from ethoscade.pipeline import compiler
 from ethoscade.pipeline.compiled import Curve
-from ethoscade.pipeline.compiler import Network, arrange, emit, prepare, search
+from ethoscade.pipeline.compiler import Network, emit, prepare, search
 from ethoscade.run.execution import ExecutionResult, run_artifact_steps
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
@@ -45,7 +45,7 @@ def network_of(model: bytes, accelerator: str = "ethos-u55-256") -> Network:
 def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:
     """Prove, replay, place, emit and run a schedule; every output element must equal the reference's."""
     scheduling.prove(network.problem, schedule)
-    placement = arrange(network, schedule)
+    placement = scheduling.arrange(network.problem, schedule)
     program = placement.program
     check_program(network.npu.operations, program)
     offsets = dict(enumerate(placement.offsets))

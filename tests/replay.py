@@ -269,6 +269,15 @@ def check_placed(
         assert (arena[places] == names).all(), f"step {step} reads bytes that are not (or no longer) in place"
         return places
 
+    def is_over_its_input(step: int, operator: int) -> bool:
+        """Whether a conversion between float32 and 8 bits may write over its input: one of the two is not live."""
+        op = graph.operators[operator]
+        tensors = [op.input(0), op.outputs[0]]
+        if {graph.tensors[t].dtype.size_bytes for t in tensors} != {1, 4} or "QUANTIZE" not in op.kind:
+            return False
+        buffers = [program.buffers[program.tensor_buffers[tensor]] for tensor in tensors]
+        return not all(buffer.first_step <= step < buffer.last_step for buffer in buffers)
+
     def convert(step: int, operator: int) -> None:
         """From front to back, value by value; of the two tensors the larger one is live at this step."""
         op = graph.operators[operator]
@@ -296,7 +305,7 @@ def check_placed(
             source, _ = use(number, (step.source, np.arange(size), np.arange(size)))
             assert (arena[source] >> 40 == step.source).all(), f"step {number} copies bytes that are not in place"
             write(number, (step.buffer, np.arange(size), arena[source] - (step.source << 40)))
-        elif isinstance(step, CallOperator) and step.operator in {border.operator for border in network.borders}:
+        elif isinstance(step, CallOperator) and is_over_its_input(number, step.operator):
             convert(number, step.operator)
         elif isinstance(step, CallOperator):
             op = graph.operators[step.operator]

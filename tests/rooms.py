@@ -102,12 +102,10 @@ BELOW: dict[str, set[str]] = {
     "pipeline.renaming": {"ir", "ir.operators", "lowering"},
     "pipeline.partition": {"targets.target", "ir", "ir.operators", "rewrites", "lowering", "pipeline.renaming"},
     "pipeline.curve": {"errors", "util.arguments", "scheduling", "page"},
-    "pipeline.placing": {"_core", "errors", "scheduling", "codegen"},
-    "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "scheduling", "codegen", "pipeline.placing"},
-    "pipeline.state": {"ir", "scheduling", "pipeline.placing"},
+    "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "codegen"},
     "pipeline.interface": {"ir", "pipeline.borders"},
     "pipeline.network": {
-        "targets.target", "ir", "rewrites", "lowering", "scheduling", "codegen", "pipeline.borders",
+        "targets.target", "ir", "rewrites", "lowering", "scheduling", "codegen", 
         "pipeline.partition",
     },
     "pipeline.emission": {"errors", "lowering", "scheduling", "codegen", "pipeline.network"},
@@ -126,7 +124,7 @@ BELOW: dict[str, set[str]] = {
     "pipeline.compiler": {
         "errors", "targets.target", "ir", "ir.operators", "frontend", "rewrites", "lowering", "scheduling", "codegen",
         "pipeline.borders", "analysis.macs", "pipeline.partition", "analysis.explanation", "pipeline.compiled",
-        "pipeline.state", "analysis.table", "pipeline.network", "pipeline.emission",
+        "analysis.table", "pipeline.network", "pipeline.emission",
     },
     "pipeline.check": {
         "util.arguments", "targets.target", "frontend", "scheduling", "codegen", "pipeline.borders",
@@ -134,7 +132,7 @@ BELOW: dict[str, set[str]] = {
     },
     "pipeline.planning": {
         "errors", "util.arguments", "targets.target", "targets.devices", "ir", "ir.operators", "frontend", "rewrites",
-        "lowering", "scheduling", "pipeline.borders", "pipeline.partition", "pipeline.compiled", "pipeline.compiler",
+        "lowering", "scheduling", "pipeline.partition", "pipeline.compiled", "pipeline.compiler",
         "targets.device_files",
     },
     "pipeline.lines": {"errors", "codegen", "pipeline.compiled"},

@@ -37,6 +37,7 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
     let mut replay = Replay::new(graph, program)?;
     for (index, step) in program.steps.iter().enumerate() {
         interrupt::ask();
+        replay.complete_overlaid(step)?;
         replay.forget(index as u32);
         match step {
             Step::Copy { moved, buffer, .. } => replay.copy(index, *moved, *buffer)?,
@@ -321,13 +322,19 @@ impl<'a> Replay<'a> {
             self.alive(step, buffer)?;
         }
         let description = &self.graph.parts[part];
-        for input in &description.inputs {
-            self.complete(input.tensor)?;
+        if self.graph.overlay(part).is_none() {
+            description.inputs.iter().try_for_each(|input| self.complete(input.tensor))?;
         }
         for &tensor in &description.outputs {
             self.fill(tensor);
         }
         Ok(())
+    }
+
+    /// What a call writes over while it reads it is there when the call begins.
+    fn complete_overlaid(&self, step: &Step) -> Result<(), Complaint> {
+        let Step::Call { part, .. } = step else { return Ok(()) };
+        self.graph.overlay(*part).map_or(Ok(()), |overlay| self.complete(overlay.input))
     }
 
     /// Every pixel of a tensor is in some buffer of its own.

@@ -11,8 +11,11 @@ from test_real_models import MODELS, VELA_KIB, path_of, source_of
 TARGETS = [*((name, "Shared_Sram") for name in ACCELERATORS), ("ethos-u55-256", "Sram_Only")]
 
 
+WITH_STATE_OR_FLOATS = ("micro_speech_lstm", "alexa_resource", "mltk_vww_float_io")
+
+
 @pytest.mark.parametrize(("accelerator", "mode"), TARGETS)
-@pytest.mark.parametrize("name", [*MODELS, "keyword_scrambled_8bit"])
+@pytest.mark.parametrize("name", [*MODELS, "keyword_scrambled_8bit", *WITH_STATE_OR_FLOATS])
 def test_streams_are_what_was_promised(name: str, accelerator: str, mode: str) -> None:
     """At the floor, half-way up the frontier, within Vela's least SRAM, and without a budget."""
     path_of(name)

@@ -21,7 +21,6 @@ from ethoscade.codegen.layout import touched_tensors
 from ethoscade.codegen.operations import FAST_REGION, Kernel
 from ethoscade.frontend import read_tflite
 from ethoscade.judge.verification import random_inputs
-from ethoscade.pipeline import compiler
 from ethoscade.pipeline.compiled import Compiled
 from ethoscade.pipeline.compiler import prepare, search
 from ethoscade.pipeline.network import with_cache
@@ -108,18 +107,6 @@ def test_whole_lines_need_no_floor_either(line: int) -> None:
 
 def simulated(compiled: Compiled) -> int:
     return sum(report.cycles for _, report in compiled.timing())
-
-
-def test_state_leaves_the_fast_memory_as_the_search_placed_it() -> None:
-    """What has its variables in one place each is placed anew in the arena alone: cycles and budget were weighed."""
-    fitted = with_cache(prepare(read_tflite(MODELS["recurrent"]()), compilation_target(**IN_DRAM)), 512)
-    proposal = search(fitted).proposals[-1]
-    found, searched = compiler.arrange(fitted, proposal), arrange(fitted.problem, proposal)
-    fast = [
-        sorted((of.program.buffers[i].name, of.program.buffers[i].size_bytes, of.offsets[i]) for i in in_fast(of))
-        for of in (found, searched)
-    ]
-    assert fast[0] and fast[0] == fast[1]
 
 
 @pytest.mark.parametrize("share", [1, 3])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 
 import ethoscade
 import pytest
@@ -144,18 +143,11 @@ def with_float_ends() -> bytes:
     return b.build()
 
 
-def test_bytes_beside_the_searchs_own_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A float input is larger than all else: what the core finds to fit must fit with it, or the frontier decides."""
+def test_bytes_of_operators_on_the_cpu_count() -> None:
+    """A float input is larger than all else."""
     network = ethoscade.prepare(with_float_ends())
-    assert network.network.borders
     known = network.frontier().points
-    assert network.frontier().plans > 350_000
-    decided: list[object] = []
-    whole = Prepared._frontier
-    monkeypatch.setattr(Prepared, "_frontier", lambda *asked: decided.append(asked) or whole(*asked))
-    for budget, times in ((known[0][0], 0), (known[0][0] - 16, 1)):
-        decided.clear()
-        assert min(size for size, _ in network.within(budget).points) == known[0][0] and len(decided) == times
+    assert known[0][0] >= 32 * 32 * 3 * 4
     for budget in (known[0][0], known[0][0] * 5 // 4, known[-1][0]):
         compiled, best = network.compile(sram=budget), within(known, budget)
         assert best is not None and network.fits(budget)
@@ -166,56 +158,13 @@ def test_bytes_beside_the_searchs_own_count(monkeypatch: pytest.MonkeyPatch) -> 
     assert caught.value.floor_bytes == known[0][0]
 
 
-def test_what_lies_beside_the_searchs_own_bytes_is_placed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    network, fresh = (ethoscade.prepare(with_float_ends()) for _ in range(2))
-    arrange, placed = compiler.arrange, []
-    monkeypatch.setattr(compiler, "arrange", lambda *asked: placed.append(asked[1]) or arrange(*asked))
-    size = network.frontier().points[-1][0]
-    frontier = len(placed)
-    first = network.within(size)
-    # The frontier has placed the network without cascades, and maybe the answer.
-    assert len(placed) - frontier < 3
-    placed.clear()
-    assert network.within(size).proposals == first.proposals and placed == []
-    assert fresh.within(size).points == first.points and fresh.within(size).uncascaded_bytes == first.uncascaded_bytes
-
-
 @pytest.mark.parametrize("model", [tiny_conv, with_float_ends, mobilenet_v1])
-def test_who_has_more_than_enough_is_not_searched_for(
-    model: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither after such a question nor after the frontier; for less than any of these is looked again."""
-    ample = 3 * ethoscade.prepare(model()).frontier().uncascaded_bytes
-    floor = ethoscade.prepare(model()).frontier().floor_bytes
-    asked, drawn = ethoscade.prepare(model()), ethoscade.prepare(model())
-    assert asked.fits(ample) and drawn.frontier().floor_bytes == floor
-    with monkeypatch.context() as patch:
-        patch.setattr(Prepared, "_found_to_fit", lambda *_: pytest.fail("it is looked for"))
-        assert asked.fits(ample) and asked.fits(2 * ample)
-        assert drawn.fits(floor) and drawn.fits(ample)
-    assert asked.fits(floor) and not asked.fits(floor - 16) and not drawn.fits(floor - 16)
-
-
-def test_whether_a_budget_fits_takes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the core does not know all bytes: the floor is enough."""
-    network = ethoscade.prepare(with_float_ends())
-    floor = network.frontier().floor_bytes
+def test_whether_a_budget_fits_takes_no_answer(model: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    network = ethoscade.prepare(model())
+    curve = ethoscade.prepare(model()).frontier()
     monkeypatch.setattr(Prepared, "within", lambda *_: pytest.fail("an answer is looked for"))
-    assert all(network.fits(floor * part // 4) for part in range(5, 9))
-
-
-def test_what_fits_beside_the_searchs_own_count_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where nothing else did: answers and frontier are taken away."""
-    network = ethoscade.prepare(with_float_ends())
-    curve = network.frontier()
-    budget = curve.points[0][0] * 5 // 4
-    assert network.fits(budget)
-    fastest = replace(curve, points=curve.points[-1:], proposals=network._frontier(1 / 64, None).proposals[-1:])
-    assert fastest.floor_bytes > budget
-    monkeypatch.setattr(Prepared, "_frontier", lambda *_: fastest)
-    monkeypatch.setattr(_core.Search, "within", lambda search, *_: search.fastest())
-    compiled = network.compile(sram=budget)
-    assert compiled.sram_bytes == compiled.curve.floor_bytes <= budget
+    for budget in (3 * curve.uncascaded_bytes, curve.floor_bytes, curve.floor_bytes - 16, curve.uncascaded_bytes):
+        assert network.fits(budget) == (budget >= curve.floor_bytes)
 
 
 def large_float_input() -> bytes:
@@ -230,10 +179,10 @@ def large_float_input() -> bytes:
 
 def test_size_takes_the_fastest_where_a_border_sets_the_floor() -> None:
     network = ethoscade.prepare(large_float_input())
-    leanest, core = network.compile(optimise="size"), network._floor(1 / 64, None)
+    leanest, quantised = network.compile(optimise="size"), ethoscade.prepare(large_float_input(), io="int8")
     floor, cycles = network.frontier().points[0]
-    assert leanest.sram_bytes == floor == core.floor_bytes
-    assert leanest.cycles <= cycles < core.points[0][1], "the core's leanest is slower, and no leaner"
+    assert leanest.sram_bytes == floor == 32 * 32 * 16 * 4
+    assert leanest.cycles <= cycles < quantised.compile(optimise="size").cycles, "the convolutions' own floor is slower"
 
 
 def test_without_a_budget_only_the_fastest_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:

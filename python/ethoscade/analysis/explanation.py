@@ -158,26 +158,10 @@ class _ProgramReader:
         self.group_of_step = self._group_of_steps()
 
     def groups(self) -> Iterator[ExplainedGroup]:
-        """Every group of the schedule, in order, between the operators at the network's borders."""
+        """Every group of the schedule, in order."""
         steps: dict[int, list[int]] = {}
         for step, number in enumerate(self.group_of_step):
             steps.setdefault(number, []).append(step)
-        alone = [step for step, number in enumerate(self.group_of_step) if number < 0]
-        first = next((step for step, number in enumerate(self.group_of_step) if number >= 0), 0)
-        yield from (self._border(step) for step in alone if step < first)
-        yield from self._searched(steps)
-        yield from (self._border(step) for step in alone if step >= first)
-
-    def _border(self, step: int) -> ExplainedGroup:
-        """A call around the schedule, which is a group of its own."""
-        call = self.program.steps[step]
-        assert isinstance(call, CallOperator), "what belongs to no group of the schedule is a call around it"
-        op = self.graph.operators[call.operator]
-        held = dict.fromkeys(_called_buffers(self.graph, self.program, call.operator))
-        buffers = tuple(self._most(index) for index in held)
-        return ExplainedGroup(None, (_on_cpu(op),), None, False, 1, buffers, self.peak_among([step]))
-
-    def _searched(self, steps: Mapping[int, Sequence[int]]) -> Iterator[ExplainedGroup]:
         cascades = itertools.count(1)
         for number, group in enumerate(self.schedule.groups):
             axis = next((d.axis for d in group.decisions if isinstance(d, Split)), None)
@@ -198,10 +182,7 @@ class _ProgramReader:
         return _peak_at(self.graph, self.npu, self.arranged, self.names, self.live, at)
 
     def _group_of_steps(self) -> list[int]:
-        """The group that runs at each step; copies belong to whatever runs when they are issued.
-
-        The schedule does not hold the operators at the borders: each is a group by itself, with a negative number.
-        """
+        """The group that runs at each step; copies belong to whatever runs when they are issued."""
         of_part = {
             (self.problem.parts[part][0], index): number
             for number, group in enumerate(self.schedule.groups)
@@ -214,11 +195,7 @@ class _ProgramReader:
             if isinstance(step, Stripe):
                 running = of_part["npu", step.stage]
             elif isinstance(step, CallOperator):
-                of_call = of_part.get(("operator", step.operator))
-                if of_call is None:
-                    found.append(-1 - len(found))
-                    continue
-                running = of_call
+                running = of_part["operator", step.operator]
             found.append(running)
         return found
 

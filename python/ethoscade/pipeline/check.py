@@ -77,7 +77,7 @@ def check(
     watch.note(network.summary)
     watch.begin("place")
     schedule = scheduling.uncascaded(network.problem)
-    arranged = compiler.arrange(network, schedule)
+    arranged = scheduling.arrange(network.problem, schedule)
     artifact = compiler.emit(network, arranged)
     operators = compiler.summaries(network, schedule, arranged.program)
     streams = [call.payload for call in artifact.calls if isinstance(call, NpuCall)]

@@ -50,14 +50,13 @@ from ..util.progress import Progress as Progress
 from ..util.progress import ProgressCallback as ProgressCallback
 from ..util.progress import Stopwatch as Stopwatch
 from ..util.progress import no_progress
-from .borders import least_bytes, overlaid, surround
+from .borders import overlaid
 from .compiled import Compiled, Curve, knee_of
 from .emission import emit as emit
 from .network import Network as Network
 from .network import Planned as Planned
 from .network import stated
 from .partition import Partition, beside_state, partition, reordered
-from .state import kept_in_place
 
 Model = str | os.PathLike[str] | bytes
 
@@ -78,7 +77,7 @@ def carry_out(
     """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
     watch = watch or Stopwatch()
     watch.begin("place")
-    arranged = arrange(network, proposal, watch.tick)
+    arranged = scheduling.arrange(network.problem, proposal, watch.tick)
     watch.note(f"{arranged.arena_bytes:,} bytes of SRAM, {len(arranged.program.steps):,} steps")
     schedule = scheduling.from_proposal(network.problem, proposal)
     watch.begin("codegen")
@@ -99,17 +98,6 @@ def carry_out(
         seconds=watch.end(),
         dead_channels=network.dead_channels,
     )
-
-
-def arrange(
-    network: Planned, what: Schedule | scheduling.Proposal, tick: ProgressCallback | None = None
-) -> Arrangement:
-    """The program of a schedule or a Proposal of the network's problem, between its borders, and where it lies.
-
-    Its variables are written over where they lie, as far as can be.
-    """
-    inner = kept_in_place(network.graph, scheduling.arrange(network.problem, what, tick), tick)
-    return surround(network.graph, network.borders, inner, tick)
 
 
 def prepare(
@@ -171,7 +159,7 @@ def prepare(
     streams = map(StreamSpec, registers, contents(encoded))
     sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
     _log(graph, divided, npu, sized)
-    problem = stated(graph, divided, edges, npu, sized, target, scratch)
+    problem = stated(graph, divided, npu, sized, target, scratch)
     return Network(
         source,
         graph,
@@ -181,7 +169,6 @@ def prepare(
         tuple(encoded),
         problem,
         dead,
-        edges,
         kernels,
         tuple(sized),
         FrozenMap(scratch),
@@ -269,7 +256,7 @@ def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Progress
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
     extra = constants_in_sram(network)
     found = replace(explore(network.problem, extra, epsilon, tick), core_clock_hz=network.target.core_clock_hz)
-    return replace_with_borders(network, within_arena(network, found, tick), extra, tick)
+    return within_arena(network, found, tick)
 
 
 def within_arena(network: Network, curve: Curve, tick: ProgressCallback | None) -> Curve:
@@ -277,7 +264,7 @@ def within_arena(network: Network, curve: Curve, tick: ProgressCallback | None) 
     memory = network.target.arena
     if not network.target.has_cache or memory.size_bytes is None:
         return curve
-    return within_memory(network, curve, memory, lambda proposal: arrange(network, proposal, tick))
+    return within_memory(network, curve, memory, lambda proposal: scheduling.arrange(network.problem, proposal, tick))
 
 
 def within_memory(
@@ -311,43 +298,6 @@ def within_memory(
         points=tuple(curve.points[index] for index in kept),
         proposals=tuple(curve.proposals[index] for index in kept),
     )
-
-
-def replace_with_borders(
-    network: Network,
-    curve: Curve,
-    extra: int,
-    tick: ProgressCallback | None,
-    known: dict[scheduling.Proposal | None, int] | None = None,
-) -> Curve:
-    """The curve with the bytes that its Proposals take as `arrange` places them; what others now beat is left out.
-
-    Nothing changes where there are neither borders nor variables. `known` are the bytes of what was placed for other
-    curves of this network, None the one without cascades; those of this one are added.
-    """
-    if not network.borders and not network.graph.variables:
-        return curve
-    known = {} if known is None else known
-
-    def size_of(proposal: scheduling.Proposal | None) -> int:
-        key = proposal and proposal.without_program()
-        if key not in known:
-            what = scheduling.uncascaded(network.problem) if proposal is None else proposal
-            known[key] = arrange(network, what, tick).arena_bytes
-        return known[key] + extra
-
-    least = least_bytes(network.graph, network.borders) + extra
-    points: list[tuple[int, int]] = []
-    proposals: list[scheduling.Proposal] = []
-    for (_, cycles), proposal in zip(reversed(curve.points), reversed(curve.proposals), strict=True):
-        size = size_of(proposal)
-        if not points or size < points[-1][0]:
-            points.append((size, cycles))
-            proposals.append(proposal)
-        if size <= least:
-            break
-    alone = size_of(None)
-    return replace(curve, points=tuple(reversed(points)), proposals=tuple(reversed(proposals)), uncascaded_bytes=alone)
 
 
 def explore(
@@ -400,7 +350,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
 
 def floor_of(network: Planned, curve: Curve) -> Peak:
     """The step at which most bytes are alive of the leanest schedule that was found."""
-    return peak_of(network.graph, network.npu, arrange(network, curve.proposals[0]))
+    return peak_of(network.graph, network.npu, scheduling.arrange(network.problem, curve.proposals[0]))
 
 
 def summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:

@@ -10,17 +10,17 @@ from dataclasses import field, replace
 from typing import Protocol
 
 from ..codegen.kernel_table import OURS, KernelTable
+from ..codegen.layout import distance, may_overlay
 from ..codegen.weights import EncodedOperation
 from ..ir import Graph
 from ..lowering.npu import NpuGraph
 from ..rewrites import DeadChannels
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.problem import Problem
-from ..scheduling.specs import Encoding
+from ..scheduling.specs import CallMemory, Encoding
 from ..targets.target import Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
-from .borders import Border, inside_of
 from .partition import Partition
 
 
@@ -43,17 +43,10 @@ class Planned(Protocol):
     def problem(self) -> Problem:
         """What is searched."""
 
-    @property
-    def borders(self) -> tuple[Border, ...]:
-        """The operators around it that write over their inputs."""
-
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A model made ready for scheduling on a target: everything that no budget changes.
-
-    `problem` is what lies between the `borders`, whose operators write over their inputs before and after it.
-    """
+    """A model made ready for scheduling on a target: everything that no budget changes."""
 
     source: Graph
     graph: Graph
@@ -63,7 +56,6 @@ class Network:
     encoded: tuple[EncodedOperation, ...]
     problem: Problem
     dead_channels: tuple[DeadChannels, ...] = ()
-    borders: tuple[Border, ...] = ()
     kernels: KernelTable = OURS
     encodings: tuple[Encoding, ...] = ()
     workspaces: Mapping[int, int] = field(default_factory=lambda: FrozenMap({}))
@@ -81,21 +73,25 @@ class Network:
 def stated(
     graph: Graph,
     divided: Partition,
-    edges: Sequence[Border],
     npu: NpuGraph,
     encodings: Sequence[Encoding],
     target: Target,
-    scratch: Mapping[int, int],
+    workspaces: Mapping[int, int],
 ) -> Problem:
-    """The scheduling problem between the borders."""
-    at_edge = {edge.operator for edge in edges}
-    between = [operator for operator in divided.order if operator not in at_edge]
-    return scheduling_problem.build(inside_of(graph, edges), between, npu, encodings, target.placed_for, scratch)
+    """The scheduling problem of a lowered network, whose operators on the CPU work in `workspaces` bytes."""
+
+    def memory(operator: int) -> CallMemory:
+        op, workspace_bytes = graph.operators[operator], workspaces.get(operator, 0)
+        overlays = workspace_bytes == 0 and may_overlay(graph, op)
+        return CallMemory(workspace_bytes, distance(graph, op) if overlays else None)
+
+    calls = {operator: memory(operator) for operator in divided.cpu_operators}
+    return scheduling_problem.build(graph, divided.order, npu, encodings, target.placed_for, calls)
 
 
 def with_cache(network: Network, size_bytes: int) -> Network:
     """The network's problem on a device with so many bytes of cache."""
     n = network
     target = n.target.with_cache_of(size_bytes)
-    problem = stated(n.graph, n.partition, n.borders, n.npu, n.encodings, target, n.workspaces)
+    problem = stated(n.graph, n.partition, n.npu, n.encodings, target, n.workspaces)
     return replace(n, target=target, problem=problem)

@@ -33,7 +33,6 @@ from ..targets.devices import PRIMITIVES, DeviceDescription
 from ..targets.target import ACCELERATORS
 from ..util.arguments import checked
 from ..util.records import dataclass
-from .borders import Border
 from .compiled import Curve
 from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, explore, within_memory
 from .partition import partition
@@ -55,7 +54,6 @@ class Outline:
     npu: NpuGraph
     problem: Problem
     constant_bytes: int
-    borders: tuple[Border, ...] = ()
 
     @property
     def elsewhere(self) -> tuple[Operator, ...]:

@@ -25,7 +25,7 @@ from ..scheduling.schedule import EPSILON as EPSILON
 from ..targets.target import Target, budget_of, budget_of_kib, compilation_target
 from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
-from ..util.progress import no_progress, portion
+from ..util.progress import no_progress
 from ..util.records import dataclass
 from . import compiler
 from .borders import Borders, applied
@@ -38,7 +38,6 @@ from .compiler import (
     Stopwatch,
     constants_in_sram,
     curve_of,
-    replace_with_borders,
 )
 from .lines import check_line, in_lines, in_steps
 from .network import with_cache
@@ -46,8 +45,6 @@ from .network import with_cache
 _LOGGER = logging.getLogger(__name__)
 _ALL = ("import", "encode", "plan", "place", "codegen")
 _PLAN = ("plan",)
-# The part of planning after which a budget's answer is found, where the frontier follows.
-_ENUMERATED = 0.7
 
 OPTIMISATIONS = ("performance", "size", "balanced")
 """What may be wanted of a schedule: the fastest that fits, the leanest, or the knee of those that fit."""
@@ -60,10 +57,6 @@ class _Kept:
     searches: dict[int, scheduling.Search] = field(default_factory=dict)
     frontiers: dict[int, Curve] = field(default_factory=dict)
     caches: dict[int, Prepared] = field(default_factory=dict)
-    sizes: dict[scheduling.Proposal | None, int] = field(default_factory=dict)
-    """Bytes of what was placed anew."""
-    enough: dict[int, int] = field(default_factory=dict)
-    """The least budget that was found to fit: whoever has more has enough, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,24 +131,8 @@ class Prepared:
     def _fits(self, budget: int, epsilon: float | Fraction, tick: ProgressCallback) -> bool:
         if self.network.target.has_cache:
             return self.within(budget, epsilon, tick).floor_bytes <= budget
-        resolution = scheduling.resolution_of(epsilon)
-        frontier, enough = self._kept.frontiers.get(resolution), self._kept.enough.get(resolution)
-        if (enough is not None and enough <= budget) or (frontier is not None and frontier.floor_bytes <= budget):
-            return True
-        fits = self._found_to_fit(budget, epsilon, tick)
-        if fits:
-            self._kept.enough[resolution] = budget
-        return fits
-
-    def _found_to_fit(self, budget: int, epsilon: float | Fraction, tick: ProgressCallback) -> bool:
         inner = budget - constants_in_sram(self.network)
-        if inner < 0:
-            return False
-        if not self._has_borders_or_state:
-            return self._search(epsilon).fits(_clamp_u64(inner), tick)
-        if self._floor(epsilon, tick).floor_bytes <= budget:
-            return True
-        return self.within(budget, epsilon, tick).floor_bytes <= budget
+        return inner >= 0 and self._search(epsilon).fits(_clamp_u64(inner), tick)
 
     @checked("sram_kb", "epsilon")
     def compile(
@@ -190,7 +167,7 @@ class Prepared:
         if cache is not None or optimise == "balanced":
             curve = self._frontier(epsilon, watch.tick)
         elif optimise == "size":
-            curve = replace(self._leanest(epsilon, watch.tick), stop_reason="budget")
+            curve = replace(self._floor(epsilon, watch.tick), stop_reason="budget")
         elif budget is None:
             curve = replace(self._fastest(epsilon, watch.tick), stop_reason="budget")
         else:
@@ -207,11 +184,6 @@ class Prepared:
             self._kept.caches[size_bytes] = replace(self, network=network, _kept=_Kept())
         return self._kept.caches[size_bytes]
 
-    @property
-    def _has_borders_or_state(self) -> bool:
-        """Whether the core does not know all bytes: operators at the borders, or variables, have some."""
-        return bool(self.network.borders or self.network.graph.variables)
-
     def _search(self, epsilon: float | Fraction) -> scheduling.Search:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.searches:
@@ -221,11 +193,6 @@ class Prepared:
     def _floor(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         """The Proposal of fewest bytes."""
         return self._placed(lambda search: search.floor(tick), epsilon, tick)
-
-    def _leanest(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
-        """The fastest Proposal of the fewest bytes, which operators at the borders may set above the core's floor."""
-        floor = self._floor(epsilon, tick)
-        return self.within(floor.floor_bytes, epsilon, tick) if self._has_borders_or_state else floor
 
     def _fastest(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         """The fastest Proposal, and an upper bound of the floor."""
@@ -237,13 +204,12 @@ class Prepared:
         epsilon: float | Fraction,
         tick: ProgressCallback | None,
     ) -> Curve:
-        """What the core answers, placed with borders and state, sizes with the constants in SRAM."""
+        """What the core answers, sizes with the constants in SRAM."""
         extra = constants_in_sram(self.network)
         started = time.perf_counter()
         found = ask(self._search(epsilon))
         curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
-        curve = compiler.within_arena(self.network, curve, tick)
-        return replace_with_borders(self.network, curve, extra, tick, self._kept.sizes)
+        return compiler.within_arena(self.network, curve, tick)
 
     def _frontier(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         resolution = scheduling.resolution_of(epsilon)
@@ -262,13 +228,7 @@ class Prepared:
             return self._with_cache_of(size)._frontier(epsilon, tick)
         inner = max(budget - constants_in_sram(self.network), 0)
         curve = self._placed(lambda search: search.within(_clamp_u64(inner), tick), epsilon, tick)
-        if curve.points[-1][0] <= budget or not self._has_borders_or_state:
-            return replace(curve, stop_reason="budget")
-        # The core does not know the bytes of borders and state: with these its answer does not fit, another may.
-        frontier = self._frontier(epsilon, portion(tick, _ENUMERATED, 1))
-        if frontier.floor_bytes <= budget:
-            return frontier
-        return min(frontier, self._floor(epsilon, tick), key=lambda curve: curve.floor_bytes)
+        return replace(curve, stop_reason="budget")
 
 
 @checked("epsilon")

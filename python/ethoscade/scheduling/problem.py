@@ -34,6 +34,7 @@ from ..targets.target import Memories, Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .specs import (
+    CallMemory,
     Encoding,
     EncodingSpec,
     InputSpec,
@@ -216,11 +217,11 @@ def build(
     npu: NpuGraph,
     encodings: Sequence[Encoding],
     target: Target | DeviceDescription,
-    workspaces: Mapping[int, int] | None = None,
+    calls: Mapping[int, CallMemory] = FrozenMap({}),
 ) -> Problem:
     """The CascaderGraph of a lowered network.
 
-    `order` is the execution order of graph operators; one without NPU operations is opaque, with `workspaces` bytes,
+    `order` is the execution order of graph operators; one without NPU operations is opaque, with its memory of `calls`,
     unless others' operations carry it out or its output is an alias.
     """
     absorbed = absorbed_operators(npu.operations)
@@ -242,7 +243,7 @@ def build(
                 parts.append(specs[0] if len(specs) == 1 else _joint_part(specs, makers))
                 origin.append(("npu", numbers[0]))
         else:
-            parts.append(_opaque_part(graph, operator, ids, tensors, (workspaces or {}).get(operator, 0)))
+            parts.append(_opaque_part(graph, operator, ids, tensors, calls.get(operator, CallMemory())))
             origin.append(("operator", operator))
     core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
     return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
@@ -325,6 +326,10 @@ def _tensor_specs(graph: Graph, ids: Mapping[int, int], npu: NpuGraph, dense: Ma
             (known is not None and known.is_input) or index_ in graph.inputs or tensor.is_variable,
             (known is not None and known.is_output) or index_ in graph.outputs or tensor.is_variable,
         )
+    for variable in graph.variables:
+        before = ids.get(variable.before)
+        if before is not None and before != ids.get(variable.after):
+            specs[before] = replace(specs[before], is_state=True)
     for before, after in _updates(graph, ids):
         if specs[before].is_input and not specs[after].is_input and specs[after].is_output:
             specs[after] = replace(specs[after], updates=before)
@@ -392,10 +397,10 @@ def _identity() -> Propagator:
 
 
 def _opaque_part(
-    graph: Graph, operator: int, ids: Mapping[int, int], tensors: Sequence[TensorSpec], workspace_bytes: int
+    graph: Graph, operator: int, ids: Mapping[int, int], tensors: Sequence[TensorSpec], memory: CallMemory
 ) -> PartSpec:
     op = graph.operators[operator]
     reads = [t for t in op.inputs if t is not None and t in ids]
     inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane, tensors[ids[t]].pixel_bytes) for t in reads)
     made = tuple(ids[t] for t in op.outputs if ids[t] not in {read.tensor for read in inputs})
-    return PartSpec(op.name, inputs, made, None, workspace_bytes)
+    return PartSpec(op.name, inputs, made, None, memory.workspace_bytes, memory.overlay)

@@ -105,7 +105,8 @@ class TensorSpec:
     """A feature map: plane in pixels (height, width), bytes of a pixel, layout in memory ("NHWC" or "NHCWB16").
 
     `updates` is, of an output, the input that it is before the next run, as a dense id: both lie in one place, if the
-    one is read for the last time before the other is begun.
+    one is read for the last time before the other is begun. `is_state` says of an input that the network's state lies
+    there before a run and, once the run has ended, that of the next one.
     """
 
     name: str
@@ -115,6 +116,7 @@ class TensorSpec:
     is_input: bool
     is_output: bool
     updates: int | None = None
+    is_state: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,30 @@ class InputSpec:
 
 
 @dataclass(frozen=True)
+class CallMemory:
+    """What an opaque operator does with memory beside its tensors, and with these.
+
+    It works in `workspace_bytes`. `overlay` is how many bytes behind its output's first one its input must begin, at
+    the least, to be written over while it is read; None where it must not be.
+    """
+
+    workspace_bytes: int = 0
+    overlay: int | None = None
+
+
+@dataclass(frozen=True)
 class PartSpec:
-    """An NPU operation (with `kernel`) or an opaque operator (without)."""
+    """An NPU operation (with `kernel`) or an opaque operator (without).
+
+    `workspace_bytes` and `overlay` are those of a `CallMemory`.
+    """
 
     name: str
     inputs: tuple[InputSpec, ...]
     outputs: tuple[int, ...]
     kernel: OperationSpec | None
     workspace_bytes: int = 0
+    overlay: int | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ use crate::model::faults::{check_arity, check_part, check_update, check_view, or
 use crate::model::ids::{Id, IdVec, PartId, Piece, TensorId};
 pub use crate::model::operation::Layout;
 use crate::model::operation::{NpuOperation, Upscale};
-pub use crate::model::parts::{Input, Part, Tensor, Work};
+pub use crate::model::parts::{Input, Overlay, Part, Tensor, Work};
 use crate::stripe::{Axis, Region, Span};
 
 /// Parts and tensors, verified, with the links between them.
@@ -192,6 +192,15 @@ impl CascaderGraph {
         [height.0, width.0, height.1, width.1]
     }
 
+    /// The tensors of an opaque Part that may share bytes while it runs: neither is state, and nobody wants the input afterwards.
+    pub fn overlay(&self, part: PartId) -> Option<Overlay> {
+        let Part { inputs, outputs, work: Work::Opaque { overlay, .. }, .. } = &self.parts[part] else { return None };
+        let (least_bytes, [input], &[output]) = ((*overlay)?, &inputs[..], &outputs[..]) else { return None };
+        let overlay = Overlay { input: input.tensor, output, least_bytes };
+        let is_state = self.tensors[input.tensor].is_state || self.tensors[output].updates.is_some();
+        (!is_state && !self.outlives(input.tensor, part)).then_some(overlay)
+    }
+
     /// Whether a tensor is still wanted by anyone after Part `last`.
     pub fn outlives(&self, tensor: TensorId, last: PartId) -> bool {
         self.tensors[tensor].is_output || self.consumers[tensor].last().is_some_and(|&part| part > last)
@@ -230,7 +239,7 @@ mod tests {
         let beyond = net.add(tensors[1], tensors[5]);
         let CascaderGraph { tensors: all, mut parts, device, .. } = net.finish(beyond);
         // The third convolution runs elsewhere: its input and its output are handed over, and the first one's output waits.
-        parts[PartId(2)].work = Work::Opaque { workspace_bytes: 0 };
+        parts[PartId(2)].work = Work::Opaque { workspace_bytes: 0, overlay: None };
         let graph = CascaderGraph::new(all, parts, device).expect("it holds together");
         let told: Vec<bool> = tensors.iter().chain([&beyond]).map(|&tensor| graph.interface()[tensor]).collect();
         assert_eq!(told, [true, true, true, true, false, false, true]);

@@ -25,6 +25,8 @@ pub struct Tensor {
     /// Of an output: the input that it is before the next run. Both lie in one place if the input is read for the last
     /// time before the output is begun.
     pub updates: Option<TensorId>,
+    /// An input that holds state: what holds it before the next run lies in its place once the run has ended.
+    pub is_state: bool,
 }
 
 impl Tensor {
@@ -91,7 +93,21 @@ pub enum Work {
     Opaque {
         /// Bytes of workspace while it runs.
         workspace_bytes: u64,
+        /// How many bytes behind its output's first one its input must begin, at the least, to be written over while it
+        /// is read; None where it must not be. One that may be has one input and one output.
+        overlay: Option<u64>,
     },
+}
+
+/// A tensor that is made over another one while that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlay {
+    /// What is read, for the last time.
+    pub input: TensorId,
+    /// What is made.
+    pub output: TensorId,
+    /// How many bytes behind the output's first one the input must begin, at the least.
+    pub least_bytes: u64,
 }
 
 /// A group of operations that is always scheduled as one; here: one NPU operation or one CPU operator.

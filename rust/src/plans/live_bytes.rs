@@ -17,7 +17,7 @@
 
 use smallvec::{smallvec, SmallVec};
 
-use crate::model::graph::{CascaderGraph, Work};
+use crate::model::graph::CascaderGraph;
 use crate::model::ids::{PartId, TensorId};
 use crate::model::memory::aligned;
 use crate::plans::link::{PartReads, TensorReads};
@@ -401,7 +401,7 @@ impl<'a> GroupRun<'a> {
     }
 }
 
-/// Bytes of whole tensors, and of workspace, that stay while a group runs and that it neither kills nor makes.
+/// Bytes of whole tensors that stay while a group runs and that it neither kills nor makes.
 fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId, dying: &[TensorId], is_group: bool) -> u64 {
     let mut bytes = 0;
     for (id, tensor) in graph.tensors.iter_ids() {
@@ -414,11 +414,6 @@ fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId, dying: &[T
         };
         if stays && !dying.contains(&id) {
             bytes += aligned(tensor.size_bytes());
-        }
-    }
-    for part in first.through(last) {
-        if let Work::Opaque { workspace_bytes } = graph.parts[part].work {
-            bytes += aligned(workspace_bytes);
         }
     }
     bytes

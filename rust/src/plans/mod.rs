@@ -104,7 +104,10 @@ fn alone(
     ways: &mut PartVariants,
     table: &mut PlanTable,
 ) -> Vec<GroupPlan> {
-    let whole_bytes = LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).whole_bytes();
+    // What an operator on the CPU takes is the same whatever is decided. If it counted, of all Plans that take less one would
+    // be kept, by cycles that are counted coarsely here.
+    let live_bytes = || LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).whole_bytes();
+    let whole_bytes = graph.kernel(part).map_or(0, |_| live_bytes());
     let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part)].plane[0]);
     let candidate = |PartVariant { staging, staged_bytes, cycles, kernels }| GroupPlan {
         tiling: Tiling::WHOLE_ROWS,

@@ -85,7 +85,7 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
         check_plan(graph, plan, index, expected)?;
         expected = plan.last.after(1);
         match &graph.parts[plan.first].work {
-            Work::Opaque { workspace_bytes } => builder.call(plan.first, *workspace_bytes),
+            Work::Opaque { workspace_bytes, .. } => builder.call(plan.first, *workspace_bytes),
             Work::Npu(_) if plan.staging[0] == Staging::Sliced => builder.slices(plan)?,
             Work::Npu(_) => builder.cascade(plan)?,
         }

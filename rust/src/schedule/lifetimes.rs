@@ -5,10 +5,14 @@
 //! first to the step that reads it last, both included, so two tensors may share bytes where the one's rows are dead
 //! before the other's are made. A rolling buffer is live as a whole while it holds a row that is still to be read.
 //! Staged constants and workspace are live from first to last use.
+//!
+//! A tensor that is made over another one shares bytes with it in one step. There the larger counts, and the smaller is
+//! live before or afterwards: the memory planner keeps them apart as far as they must be. State is live in the last step, after
+//! which its bytes are written anew, unless what updates it can lie there.
 
 use smallvec::{smallvec, SmallVec};
 
-use crate::model::graph::CascaderGraph;
+use crate::model::graph::{CascaderGraph, Overlay};
 use crate::model::ids::{BufferId, Id, IdVec, TensorId};
 use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, View};
 use crate::stripe::Span;
@@ -66,6 +70,94 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
         buffer.windows = windows(rows, buffer.size_bytes / rows.written.len() as u64);
     }
     rest(program);
+    share_steps(graph, program);
+    hold_state(graph, program);
+}
+
+/// A step that makes a tensor over the one that it reads.
+#[derive(Clone, Copy)]
+pub struct SharedStep {
+    /// The step.
+    pub step: u32,
+    /// Holds what is read.
+    pub input: BufferId,
+    /// Holds what is made.
+    pub output: BufferId,
+    /// How many bytes behind the output's first one the input must begin, at the least.
+    pub least_bytes: u64,
+}
+
+/// The calls of a program that make a tensor over the one that they read.
+pub fn shared_steps<'a>(graph: &'a CascaderGraph, program: &'a Program) -> impl Iterator<Item = SharedStep> + 'a {
+    (0..).zip(&program.steps).filter_map(|(step, action)| {
+        let Step::Call { part, .. } = action else { return None };
+        let Overlay { input, output, least_bytes } = graph.overlay(*part)?;
+        let (input, output) = (program.tensor_buffers[input]?, program.tensor_buffers[output]?);
+        Some(SharedStep { step, input, output, least_bytes })
+    })
+}
+
+/// Of two tensors that share bytes in a step, count the larger there.
+fn share_steps(graph: &CascaderGraph, program: &mut Program) {
+    let shared: Vec<SharedStep> = shared_steps(graph, program).collect();
+    for SharedStep { step, input, output, .. } in shared {
+        let [read, made] = [input, output].map(|id| &program.buffers[id]);
+        if made.size_bytes < read.size_bytes {
+            let made = &mut program.buffers[output];
+            let behind = (step + 1).min(made.last_step - 1);
+            made.first_step = behind;
+            made.windows.iter_mut().take(1).for_each(|window| window.first_step = behind);
+        } else {
+            let read = &mut program.buffers[input];
+            let before = step.max(read.first_step + 1);
+            read.last_step = before;
+            read.windows.iter_mut().rev().take(1).for_each(|window| window.last_step = before);
+        }
+        for id in [input, output] {
+            program.buffers[id].windows.retain(|window| window.first_step < window.last_step);
+        }
+    }
+}
+
+/// Make the bytes of state live in the last step, unless what updates it is begun after its last use and may lie there.
+fn hold_state(graph: &CascaderGraph, program: &mut Program) {
+    let whole = |tensor: TensorId| {
+        program.tensor_buffers[tensor].filter(|&id| program.buffers[id].content == Content::Tensor(tensor))
+    };
+    let end = (program.steps.len() as u32).max(1);
+    let mut held = Vec::new();
+    for (id, _) in graph.tensors.iter_ids().filter(|(_, tensor)| tensor.is_state) {
+        let Some(before) = whole(id) else { continue };
+        let update = graph.tensors.iter_ids().find(|(_, tensor)| tensor.updates == Some(id));
+        let after = update.and_then(|(after, _)| whole(after));
+        if after.is_none_or(|after| !may_follow(&program.buffers[before], &program.buffers[after])) {
+            held.push(before);
+        }
+    }
+    for id in held {
+        let buffer = &mut program.buffers[id];
+        if buffer.last_step < end {
+            buffer.windows = live_windows(buffer);
+            let window = |first_step, last_step, high| LiveWindow { first_step, last_step, low: 0, high };
+            let windows = [window(buffer.last_step, end - 1, 0), window(end - 1, end, buffer.size_bytes)];
+            buffer.windows.extend(windows.into_iter().filter(|window| window.first_step < window.last_step));
+            buffer.last_step = end;
+        }
+    }
+}
+
+/// Whether a buffer may lie where another one lay, which is used before it alone.
+pub fn may_follow(before: &Buffer, after: &Buffer) -> bool {
+    before.last_step <= after.first_step && before.pools == after.pools
+}
+
+/// Which bytes of a buffer are in use when, from its first step to its last.
+pub fn live_windows(buffer: &Buffer) -> Vec<LiveWindow> {
+    let Buffer { size_bytes: high, first_step, last_step, .. } = *buffer;
+    match buffer.windows.is_empty() {
+        true => vec![LiveWindow { first_step, last_step, low: 0, high }],
+        false => buffer.windows.clone(),
+    }
 }
 
 /// When the program's steps first write and last read the rows of each buffer.

@@ -12,7 +12,11 @@ use crate::model::memory::Memories;
 use crate::model::memory::{aligned, ALIGNMENT};
 use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
 use crate::plans::trivial_parts::TrivialParts;
+use crate::schedule::lifetimes::{live_windows, may_follow, shared_steps, SharedStep};
 use crate::usmp;
+
+/// Bytes beyond any distance in an arena.
+const FAR: i64 = 1 << 60;
 
 /// A program whose buffers have no place.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -53,12 +57,10 @@ pub type Placer<'a> = dyn FnMut(&Program, u32) -> Result<Placement, ArenaError> 
 pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program, u32) -> Result<Placement, ArenaError> + '_ {
     let memories = graph.device.memories();
     let within_runs = tensors_within_runs(graph);
-    let updates: Vec<(TensorId, TensorId)> =
-        graph.tensors.iter_ids().filter_map(|(after, tensor)| Some((tensor.updates?, after))).collect();
     move |program, moves| {
         let aside = |content: &Content| matches!(content, Content::Tensor(tensor) if within_runs[*tensor]);
         let aside: Vec<bool> = program.buffers.iter().map(|buffer| aside(&buffer.content)).collect();
-        let items = Items::new(memories, program, &updates);
+        let items = Items::new(graph, program);
         match place_around(&items, &aside, moves) {
             Some(placement) => Ok(placement),
             None => place(memories, program, &items, moves),
@@ -67,6 +69,8 @@ pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program, u32) -> Result<Plac
 }
 
 /// What the memory planner places: a program's buffers, of which two are one item where the one updates the other.
+///
+/// Of two tensors that share bytes in a step both are in use then, as far apart as they must be.
 struct Items {
     problem: usmp::Problem,
     /// The item of each buffer.
@@ -76,26 +80,34 @@ struct Items {
 impl Items {
     /// An output lies where the input lay that it updates, by pairs of `updates`, if that is read for the last time before
     /// the output is begun.
-    fn new(memories: &Memories, program: &Program, updates: &[(TensorId, TensorId)]) -> Items {
-        let mut problem = problem(memories, program);
+    fn new(graph: &CascaderGraph, program: &Program) -> Items {
+        let mut problem = problem(graph.device.memories(), program);
         let whole = |tensor: TensorId| program.tensor_buffers[tensor].filter(|&id| holds(program, id, tensor));
-        let pair = |&(before, after): &(TensorId, TensorId)| Some((whole(before)?, whole(after)?));
+        let pair = |(after, tensor): (TensorId, &Tensor)| Some((whole(tensor.updates?)?, whole(after)?));
         let mut same: Vec<usize> = (0..program.buffers.len()).collect();
-        for (first, last) in updates.iter().filter_map(pair) {
+        for (first, last) in graph.tensors.iter_ids().filter_map(pair) {
             let [before, after] = [first, last].map(|id| &program.buffers[id]);
-            if before.last_step <= after.first_step && before.pools == after.pools {
+            if may_follow(before, after) {
                 let between = LiveWindow { first_step: before.last_step, last_step: after.first_step, low: 0, high: 0 };
                 let between = (between.first_step < between.last_step).then_some(between);
-                let windows = lives(before).into_iter().chain(between).chain(lives(after));
+                let windows = live_windows(before).into_iter().chain(between).chain(live_windows(after));
                 let joined = buffer_of(before.size_bytes, [before.first_step, after.last_step], windows);
                 problem.buffers[first.index()] = usmp::Buffer { pools: pools_of(before), ..joined };
                 same[last.index()] = first.index();
             }
         }
         let kept: Vec<usize> = (0..same.len()).filter(|&buffer| same[buffer] == buffer).collect();
-        let of = same.iter().map(|first| kept.partition_point(|item| item < first)).collect();
+        let of: Vec<usize> = same.iter().map(|first| kept.partition_point(|item| item < first)).collect();
         let mut buffer = 0..;
         problem.buffers.retain(|_| buffer.next().is_some_and(|buffer| same[buffer] == buffer));
+        for SharedStep { step, input, output, least_bytes } in shared_steps(graph, program) {
+            let [read, made] = [input, output].map(|id| of[id.index()]);
+            for (id, item) in [(input, read), (output, made)] {
+                problem.buffers[item].lifetime = lifetime_with(&program.buffers[id], step);
+            }
+            let high = -i64::try_from(least_bytes).unwrap_or(FAR).min(FAR);
+            problem.buffers[made].shares.push(usmp::AllowedOverlap { with: read as u32, low: -FAR, high });
+        }
         Items { problem, of }
     }
 
@@ -114,13 +126,13 @@ fn holds(program: &Program, buffer: BufferId, tensor: TensorId) -> bool {
     program.buffers[buffer].content == Content::Tensor(tensor)
 }
 
-/// Which bytes of a buffer are in use when, from its first step to its last.
-fn lives(buffer: &Buffer) -> Vec<LiveWindow> {
-    let Buffer { size_bytes: high, first_step, last_step, .. } = *buffer;
-    match buffer.windows.is_empty() {
-        true => vec![LiveWindow { first_step, last_step, low: 0, high }],
-        false => buffer.windows.clone(),
-    }
+/// When a buffer is in use, all of it in a step before its first, or behind its last, as well.
+fn lifetime_with(buffer: &Buffer, step: u32) -> usmp::Lifetime {
+    let [first, last] = [buffer.first_step.min(step), buffer.last_step.max(step + 1)];
+    let whole = |first_step, last_step| LiveWindow { first_step, last_step, low: 0, high: buffer.size_bytes };
+    let [before, behind] = [whole(first, buffer.first_step), whole(buffer.last_step, last)];
+    let windows = [before].into_iter().chain(live_windows(buffer)).chain([behind]);
+    lifetime_of([first, last], windows.filter(|window| window.first_step < window.last_step))
 }
 
 /// Tensors that trivial Parts alone make and read.
@@ -146,7 +158,11 @@ fn place_around(items: &Items, aside: &[bool], moves: u32) -> Option<Placement> 
         (0..aside.len()).filter(|&buffer| !aside[buffer]).map(|buffer| items.of[buffer]).collect();
     core.sort_unstable();
     core.dedup();
-    let buffers = core.iter().map(|&buffer| all.buffers[buffer].clone()).collect();
+    let mut buffers: Vec<usmp::Buffer> = core.iter().map(|&buffer| all.buffers[buffer].clone()).collect();
+    for share in buffers.iter_mut().flat_map(|buffer| &mut buffer.shares) {
+        // Tensors that share bytes are an opaque Part's, of which none is trivial.
+        share.with = core.partition_point(|&buffer| buffer < share.with as usize) as u32;
+    }
     let params = usmp::Params { iterations: moves, ..usmp::Params::default() };
     let found = usmp::plan(&usmp::Problem { buffers, pools: all.pools.clone() }, &params).ok()?.placement;
     for (&buffer, slot) in core.iter().zip(&found.slots) {
@@ -212,41 +228,49 @@ fn pools_of(buffer: &Buffer) -> SmallVec<[u32; 2]> {
 
 /// A buffer in use in steps `[first, last)`, with what of it is live meanwhile, as the memory planner takes it.
 pub fn buffer_of(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Buffer {
+    usmp::Buffer::new(size_bytes, ALIGNMENT, lifetime_of([first, last], windows))
+}
+
+fn lifetime_of([first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Lifetime {
     let gaps = windows.map(|window| usmp::Gap {
         lower: i64::from(window.first_step),
         upper: i64::from(window.last_step),
         window: (window.low < window.high).then_some((window.low, window.high)),
     });
-    let lifetime = usmp::Lifetime::with_gaps(i64::from(first), i64::from(last), gaps.collect());
-    usmp::Buffer::new(size_bytes, ALIGNMENT, lifetime)
+    usmp::Lifetime::with_gaps(i64::from(first), i64::from(last), gaps.collect())
 }
 
 /// Whether no two buffers in use at the same step share a byte, and no pool exceeds its limit, by the memory planner's own
 /// checker.
 #[cfg(test)]
-pub fn is_right(memories: &Memories, program: &Program, placement: &Placement) -> bool {
+pub fn is_right(graph: &CascaderGraph, program: &Program, placement: &Placement) -> bool {
     let lies = placement.pools.iter().zip(&placement.offsets);
     let slots: Vec<usmp::Slot> = lies.map(|(&pool, &offset)| usmp::Slot { pool: pool.0, offset }).collect();
-    let mut peaks = vec![0; memories.tensors().len()];
+    let mut peaks = vec![0; graph.device.memories().tensors().len()];
     for (buffer, slot) in program.buffers.iter().zip(&slots).filter(|(buffer, _)| buffer.first_step < buffer.last_step)
     {
         let peak = &mut peaks[slot.pool as usize];
         *peak = slot.offset.saturating_add(buffer.size_bytes).max(*peak);
     }
     let rounded: Vec<u64> = peaks.iter().copied().map(aligned).collect();
-    let answer = usmp::Placement { slots, peaks };
-    usmp::check::check(&problem(memories, program), &answer).is_ok() && rounded == placement.pool_bytes.to_vec()
+    let items = Items::new(graph, program);
+    let of_items =
+        (0..items.problem.buffers.len()).map(|item| items.of.iter().position(|&of| of == item).map(|at| slots[at]));
+    let answer = usmp::Placement { slots: of_items.flatten().collect(), peaks };
+    usmp::check::check(&items.problem, &answer).is_ok() && rounded == placement.pool_bytes.to_vec()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cost::Costs;
+    use crate::model::graph::{Overlay, Work};
     use crate::model::ids::PartId;
     use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
     use crate::plans::options::MOVES;
     use crate::schedule::interleave::interleave;
+    use crate::schedule::prefetch::peak_bytes;
     use crate::search::uncascaded;
     use crate::testing::networks::{mobilenet_v2, stacked, Network, INPUT};
 
@@ -260,7 +284,7 @@ mod tests {
     fn what_is_placed_is_right_and_takes_no_less_than_is_alive() {
         let (graph, program) = program();
         let placement = placer(&graph)(&program, MOVES).expect("it has a place");
-        assert!(is_right(graph.device.memories(), &program, &placement));
+        assert!(is_right(&graph, &program, &placement));
         assert!(placement.bytes() >= stacked(&program).bytes());
     }
 
@@ -290,7 +314,7 @@ mod tests {
         let lie = |graph: &CascaderGraph, plans: &[Plan]| {
             let program = interleave(graph, plans, &mut Costs::default()).expect("blocks fit");
             let placement = placer(graph)(&program, MOVES).expect("it has a place");
-            assert!(is_right(graph.device.memories(), &program, &placement));
+            assert!(is_right(&graph, &program, &placement));
             let of = |tensor: TensorId| placement.offsets[program.tensor_buffers[tensor].expect("whole")];
             (of(INPUT), of(ends))
         };
@@ -305,13 +329,82 @@ mod tests {
         assert_ne!(before, after);
     }
 
+    /// Three convolutions between a conversion of the input to a quarter of its bytes, and one to four times as many.
+    fn between_conversions(overlay: bool) -> CascaderGraph {
+        let mut net = Network::new([12, 10], 16);
+        let last = (0..5).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 1, 1, 16));
+        let CascaderGraph { mut tensors, mut parts, device, .. } = net.finish(last);
+        for (part, wide) in [(PartId(0), INPUT), (PartId(4), last)] {
+            tensors[wide].pixel_bytes = 64;
+            let least = if wide == last { 12 * 10 * (64 - 16) } else { 0 };
+            parts[part].work = Work::Opaque { workspace_bytes: 0, overlay: overlay.then_some(least) };
+        }
+        parts[PartId(0)].inputs[0].pixel_bytes = 64;
+        CascaderGraph::new(tensors, parts, device).expect("it holds together")
+    }
+
+    #[test]
+    fn a_conversion_is_written_over_its_input_as_far_as_it_may_be() {
+        let graph = between_conversions(true);
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        let placement = placer(&graph)(&program, MOVES).expect("it has a place");
+        assert!(is_right(&graph, &program, &placement));
+        let wide = 12 * 10 * 64;
+        assert_eq!((peak_bytes(&program), placement.bytes()), (wide, wide));
+        let lies = |tensor: TensorId| program.tensor_buffers[tensor].expect("whole");
+        for part in [PartId(0), PartId(4)] {
+            let Overlay { input, output, least_bytes } = graph.overlay(part).expect("it may be");
+            let [read, made] = [input, output].map(lies);
+            assert!(placement.offsets[read] >= placement.offsets[made] + least_bytes);
+            // A step further, and values are overwritten before they are read.
+            let mut wrong = placement.clone();
+            (wrong.offsets[read], wrong.offsets[made]) = (0, 16);
+            assert!(!is_right(&graph, &program, &wrong));
+        }
+        let apart = between_conversions(false);
+        let program = interleave(&apart, &uncascaded(&apart), &mut Costs::default()).expect("blocks fit");
+        let placement = placer(&apart)(&program, MOVES).expect("it has a place");
+        assert_eq!(placement.bytes(), wide + wide / 4);
+    }
+
+    #[test]
+    fn what_is_read_again_is_not_written_over() {
+        let CascaderGraph { tensors, mut parts, device, .. } = between_conversions(true);
+        let again = parts[PartId(0)].inputs[0].clone();
+        parts[PartId(1)].inputs.push(again);
+        parts[PartId(1)].work = Work::Opaque { workspace_bytes: 0, overlay: None };
+        let graph = CascaderGraph::new(tensors, parts, device).expect("it holds together");
+        assert_eq!(graph.overlay(PartId(0)), None);
+        assert!(graph.overlay(PartId(4)).is_some());
+    }
+
+    #[test]
+    fn bytes_of_state_are_free_between_its_last_use_and_the_end() {
+        let mut net = Network::new([12, 10], 16);
+        let last = (0..4).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 1, 1, 16));
+        let mut graph = net.finish(last);
+        graph.tensors[INPUT].is_state = true;
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        let buffer = &program.buffers[program.tensor_buffers[INPUT].expect("whole")];
+        let live = |step: u32| {
+            let at = buffer.windows.iter().find(|window| window.first_step <= step && step < window.last_step);
+            at.is_none_or(|window| window.low < window.high)
+        };
+        assert_eq!((0..4).map(live).collect::<Vec<_>>(), [true, false, false, true]);
+        // What is made last and what is to lie there afterwards are two tensors, unless the one updates the other.
+        assert_eq!(placer(&graph)(&program, MOVES).expect("it has a place").bytes(), 3 * 12 * 10 * 16);
+        graph.tensors[last].updates = Some(INPUT);
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        assert_eq!(placer(&graph)(&program, MOVES).expect("it has a place").bytes(), 2 * 12 * 10 * 16);
+    }
+
     #[test]
     fn small_buffers_within_runs_move_no_other() {
         let ((short, few), (long, many)) = (with_a_tail(2), with_a_tail(60));
         let [few_placed, many_placed] = [(&short, &few), (&long, &many)]
             .map(|(graph, program)| placer(graph)(program, MOVES).expect("it has a place"));
         assert_eq!(few_placed.pool_bytes, many_placed.pool_bytes);
-        assert!(is_right(long.device.memories(), &many, &many_placed));
+        assert!(is_right(&long, &many, &many_placed));
         // All that the convolutions make lies where it lay.
         let convolutions = |placed: Placement| placed.offsets.iter().take(9).copied().collect::<Vec<_>>();
         assert_eq!(convolutions(few_placed), convolutions(many_placed));
@@ -329,9 +422,9 @@ mod tests {
         let last = last.expect("the tail is trivial");
         program.buffers[last].size_bytes = 1 << 20;
         let aside: Vec<bool> = program.buffers.ids().map(|id| id == last).collect();
-        assert!(place_around(&Items::new(graph.device.memories(), &program, &[]), &aside, 80).is_none());
+        assert!(place_around(&Items::new(&graph, &program), &aside, 80).is_none());
         let placement = placer(&graph)(&program, MOVES).expect("it has a place");
-        assert!(is_right(graph.device.memories(), &program, &placement) && placement.bytes() >= 1 << 20);
+        assert!(is_right(&graph, &program, &placement) && placement.bytes() >= 1 << 20);
     }
 
     #[test]

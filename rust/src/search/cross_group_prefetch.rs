@@ -301,7 +301,7 @@ mod tests {
         // With an operator elsewhere first, and one in the middle.
         for part in [0, 1].map(PartId) {
             let mut graph = network(8, [64, 32, 64]);
-            graph.parts[part].work = Work::Opaque { workspace_bytes: 0 };
+            graph.parts[part].work = Work::Opaque { workspace_bytes: 0, overlay: None };
             found.push(graph);
         }
         found

@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(turned(&graph, &[true, true, false, true, true]), [false, true, false, false, true]);
         assert_eq!(turned(&graph, &[false; 5]), [false; 5]);
         // What runs elsewhere is made as a whole.
-        graph.parts[PartId(1)].work = Work::Opaque { workspace_bytes: 0 };
+        graph.parts[PartId(1)].work = Work::Opaque { workspace_bytes: 0, overlay: None };
         assert_eq!(turned(&graph, &[true; 5]), [false, false, true, false, true]);
     }
 }

@@ -198,7 +198,7 @@ proptest! {
             for proposal in found {
                 let (program, placement) = realised(&graph, &proposal);
                 check(&graph, &program).expect("the program is right");
-                prop_assert!(arena::is_right(graph.device.memories(), &program, &placement));
+                prop_assert!(arena::is_right(&graph, &program, &placement));
                 prop_assert_eq!(placement.bytes(), proposal.sram_bytes);
                 prop_assert_eq!(Costs::default().program(&graph, &program, &placement), proposal.cycles);
             }
@@ -327,7 +327,7 @@ fn what_fills_gaps_is_right_and_faster() {
         for proposal in filled {
             let (program, placement) = realised(&graph, proposal);
             check(&graph, &program).expect("the program is right");
-            assert!(arena::is_right(graph.device.memories(), &program, &placement));
+            assert!(arena::is_right(&graph, &program, &placement));
             let promised = (proposal.sram_bytes, proposal.cycles);
             assert_eq!((placement.bytes(), Costs::default().program(&graph, &program, &placement)), promised);
             // The same arena without.

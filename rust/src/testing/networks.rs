@@ -114,6 +114,7 @@ impl Network {
             is_input: true,
             is_output: false,
             updates: None,
+            is_state: false,
         };
         Network { tensors: vec![input].into(), parts: IdVec::default() }
     }
@@ -333,6 +334,7 @@ impl Network {
             is_input: false,
             is_output: false,
             updates: None,
+            is_state: false,
         });
         let [in_place, (block_depth, part_kernel)] =
             choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2], &[]).expect("a block fits");

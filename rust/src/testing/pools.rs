@@ -84,7 +84,7 @@ fn a_tensor_goes_to_another_pool_and_comes_back() {
     let program = program(&graph, &plans(&graph));
     check(&graph, &program).expect("the program is right");
     let placement = placed(&graph, &program);
-    assert!(is_right(graph.device.memories(), &program, &placement));
+    assert!(is_right(&graph, &program, &placement));
     check_placement(graph.device.memories(), &program, &placement).expect("all lies where it may");
     let home = program.tensor_buffers[TensorId(1)].expect("a home");
     let [write, first, last] = moves(&program).try_into().expect("three copies");

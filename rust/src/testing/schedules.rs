@@ -231,7 +231,7 @@ proptest! {
         for proposal in &frontier.proposals {
             let (program, placement) = realised(&graph, proposal);
             prop_assert_eq!(check(&graph, &program), Ok(()));
-            prop_assert!(arena::is_right(graph.device.memories(), &program, &placement));
+            prop_assert!(arena::is_right(&graph, &program, &placement));
             prop_assert_eq!(placement.bytes(), proposal.sram_bytes);
             prop_assert_eq!(Costs::default().program(&graph, &program, &placement), proposal.cycles);
         }
@@ -249,7 +249,7 @@ proptest! {
         for (proposal, found) in frontier.proposals.iter().zip(&frontier.arrangements) {
             let (program, placement) = realised(&graph, proposal);
             prop_assert_eq!(check(&graph, &program), Ok(()));
-            prop_assert!(arena::is_right(graph.device.memories(), &program, &placement));
+            prop_assert!(arena::is_right(&graph, &program, &placement));
             prop_assert_eq!(placement.bytes(), proposal.sram_bytes);
             prop_assert_eq!(Costs::default().program(&graph, &program, &placement), proposal.cycles);
             // What the search kept is what its decisions make.

@@ -352,7 +352,7 @@ fn tensors_lie_where_they_fit_and_no_pool_is_beyond_its_limit() {
     let graph = pair(DescribedUnit { memories: three_pools(), ..unit() });
     let whole = program(&graph, &uncascaded(&graph));
     let placement = placer(&graph)(&whole, MOVES).expect("the last pool takes all");
-    assert!(is_right(graph.device.memories(), &whole, &placement));
+    assert!(is_right(&graph, &whole, &placement));
     assert!(whole.buffers.iter().all(|buffer| buffer.pools == *graph.device.memories().tensors()));
     // Input and middle are alive at once, then middle and output: two of three maps have room near by.
     assert_eq!(placement.pool_bytes.to_vec(), [4096, 4096, 0]);
@@ -374,7 +374,7 @@ fn frontiers_count_the_scarce_pool_and_keep_to_its_limit() {
     assert!(found.proposals.iter().all(|proposal| proposal.sram_bytes <= limit));
     for (proposal, arrangement) in found.proposals.iter().zip(&found.arrangements) {
         let Arrangement { program, placement } = &**arrangement;
-        assert!(is_right(graph.device.memories(), program, placement));
+        assert!(is_right(&graph, program, placement));
         assert_eq!(
             (placement.bytes(), cycles(&graph, described(&graph), program, placement)),
             (proposal.sram_bytes, proposal.cycles)

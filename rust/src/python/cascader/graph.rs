@@ -24,6 +24,7 @@ struct TensorSpec {
     is_input: bool,
     is_output: bool,
     updates: Option<u32>,
+    is_state: bool,
 }
 
 #[derive(FromPyObject)]
@@ -73,6 +74,7 @@ struct PartSpec {
     outputs: Vec<u32>,
     kernel: Option<OperationSpec>,
     workspace_bytes: u64,
+    overlay: Option<u64>,
 }
 
 /// Parts and tensors on a device, verified.
@@ -151,6 +153,7 @@ fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
         is_input: spec.is_input,
         is_output: spec.is_output,
         updates: spec.updates.map(TensorId),
+        is_state: spec.is_state,
     })
 }
 
@@ -158,7 +161,7 @@ fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
     let inputs = spec.inputs.iter().map(InputSpec::build).collect::<PyResult<_>>()?;
     let work = match spec.kernel {
         Some(kernel) => graph::Work::Npu(Box::new(kernel.build()?)),
-        None => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes },
+        None => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes, overlay: spec.overlay },
     };
     Ok(graph::Part { name: spec.name, inputs, outputs: spec.outputs.into_iter().map(TensorId).collect(), work })
 }
