@@ -38,7 +38,7 @@ pub(crate) struct Arrangement {
     /// By pool, sorted by start.
     placed: Vec<Vec<Entry>>,
     cost: PlanCost,
-    /// By pool, in bytes: what a search would like to stay below.
+    /// Target peaks of a search in bytes, by pool.
     targets: Vec<u64>,
     /// Bytes by which placed sections' items end above their pool's target, summed.
     excess: u64,
@@ -101,8 +101,8 @@ impl Arrangement {
         self.excess
     }
 
-    /// Aims at other peaks, in bytes, by pool.
-    pub fn aim(&mut self, instance: &Instance, targets: &[u64]) {
+    /// Sets the target peaks, in bytes, by pool.
+    pub fn set_targets(&mut self, instance: &Instance, targets: &[u64]) {
         self.targets.clear();
         self.targets.extend_from_slice(targets);
         let entries =
@@ -152,7 +152,7 @@ impl Arrangement {
 
     /// Places `item` in the first candidate pool where it fits, as low as it fits.
     ///
-    /// Where it fits in none, it goes where it sticks out least, so that the cost says by how much.
+    /// Where it fits in none, it goes to the pool with the least overflow, and the cost counts the overflow.
     pub fn place(&mut self, instance: &Instance, index: u32) {
         interrupt::ask();
         let item = &instance.items[index as usize];
@@ -218,7 +218,7 @@ impl Arrangement {
             if !item.conflicts.is_empty() {
                 offset = self.raise_over_conflicts(instance, item, pool, offset, (alignment, base));
             }
-            // What one section asks for may be in the way of an earlier one: go round until all are content.
+            // An offset for one section may collide for an earlier one: repeat until all sections agree.
             let content = item.sections.len() == 1 && item.shares.is_empty() && item.conflicts.is_empty();
             if offset == before || content {
                 return offset;

@@ -1,4 +1,4 @@
-//! Lower bounds of peaks: what no plan can beat. Owns the sweep over time; knows nothing of offsets.
+//! Admissible lower bounds of peaks. Owns the sweep over time; knows nothing of offsets.
 //!
 //! At any step the bytes in use lie above one another. Take a number `g` and call *coarse* what must start at an address
 //! that is a multiple of `g`, *fine* all else. Between a coarse range and another directly above it lies padding up to
@@ -18,25 +18,25 @@ use super::item::Item;
 use super::model::{Pool, Section};
 use crate::util::interrupt;
 
-/// Which buffers a bound counts for a pool.
+/// The buffers counted by a bound for a pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
-    /// Those that may lie nowhere else: a bound of every plan.
+pub(crate) enum BoundScope {
+    /// Buffers with no other pool: a bound of every plan.
     Forced,
-    /// Those that prefer it: a bound of every plan that grants all preferences.
+    /// Buffers whose preferred pool it is: a bound of every plan with all buffers in their preferred pools.
     Preferred,
 }
 
-/// What no peak is below, in bytes, by pool id; `graph` says who keeps apart from whom, where some conflict explicitly.
-pub(crate) fn least_peaks(pools: &[Pool], items: &[Item], graph: Option<&Graph>, counted: Counted) -> Vec<u64> {
+/// Lower bounds of the peaks in bytes, by pool id; `graph` holds explicit conflicts, if there are any.
+pub(crate) fn least_peaks(pools: &[Pool], items: &[Item], graph: Option<&Graph>, counted: BoundScope) -> Vec<u64> {
     let least = |(pool, spec): (u32, &Pool)| Bound { items, counted, pool, base: spec.base_address }.least_peak(graph);
     (0u32..).zip(pools).map(least).collect()
 }
 
-/// A bound of one pool: the items that it counts are some of `items`.
+/// The bound of one pool; it counts some of `items`.
 struct Bound<'a> {
     items: &'a [Item],
-    counted: Counted,
+    counted: BoundScope,
     pool: u32,
     /// Address of offset 0, in bytes.
     base: u64,
@@ -54,11 +54,11 @@ impl Bound<'_> {
 
     fn counts(&self, item: &Item) -> bool {
         let forced = item.candidates.len() == 1 || item.pinned.is_some();
-        item.candidates[0].pool == self.pool && (forced || self.counted == Counted::Preferred)
+        item.candidates[0].pool == self.pool && (forced || self.counted == BoundScope::Preferred)
     }
 
-    /// The numbers `g` that are worth a sweep: what all alignments have in common, to which nothing is fine, and each
-    /// alignment beyond.
+    /// The numbers `g` worth a sweep: the common divisor of all alignments, and each larger alignment. Nothing is fine to
+    /// the former.
     fn steps(&self) -> SmallVec<[u64; 4]> {
         let mut steps: SmallVec<[u64; 4]> = SmallVec::new();
         let mut common = 0;
@@ -74,7 +74,7 @@ impl Bound<'_> {
         steps
     }
 
-    /// What the heaviest set of items that all keep apart needs.
+    /// Bytes of the heaviest set of items without a common byte.
     fn stacked(&self, graph: &Graph, steps: &[u64]) -> u64 {
         let common = steps.last().copied().unwrap_or(1);
         let weight = |index: u32| {
@@ -87,7 +87,7 @@ impl Bound<'_> {
         };
         let set = graph.heaviest(weight, None);
         let needed = |&step: &u64| {
-            let mut stack = InUse { floor: self.base.next_multiple_of(step) - self.base, ..InUse::default() };
+            let mut stack = LiveRanges { floor: self.base.next_multiple_of(step) - self.base, ..LiveRanges::default() };
             for item in set.iter().map(|&index| &self.items[index as usize]) {
                 stack.add(item.size_bytes, self.slack(item, step, (0, item.size_bytes)));
             }
@@ -105,7 +105,7 @@ impl Bound<'_> {
         coarse.then(|| bytes.next_multiple_of(step) - bytes)
     }
 
-    /// The largest over all steps of time of what is needed there, where addresses are told apart by multiples of `step`.
+    /// The largest number of bytes needed at any step of time, with `step` as the number `g`.
     fn sweep(&self, step: u64) -> u64 {
         let mut events: Vec<(i64, bool, u64, Option<u64>)> = Vec::with_capacity(2 * self.items.len());
         for (index, item) in (0u32..).zip(self.items).filter(|(_, item)| self.counts(item)) {
@@ -118,7 +118,7 @@ impl Bound<'_> {
         }
         // An end sorts before a start at the same step: ranges are half-open.
         events.sort_unstable();
-        let mut now = InUse { floor: self.base.next_multiple_of(step) - self.base, ..InUse::default() };
+        let mut now = LiveRanges { floor: self.base.next_multiple_of(step) - self.base, ..LiveRanges::default() };
         let mut most = 0;
         for (_, starts, bytes, slack) in events {
             interrupt::ask();
@@ -135,19 +135,19 @@ impl Bound<'_> {
     }
 }
 
-/// What is in use at one step.
+/// The byte ranges in use at one step.
 #[derive(Default)]
-struct InUse {
+struct LiveRanges {
     coarse_bytes: u64,
-    /// Bytes that the pool's start lacks to the first multiple.
+    /// Bytes from the pool's start to the first multiple.
     floor: u64,
     /// Bytes of fine ranges.
     fine: Bag,
-    /// Bytes that coarse ranges lack to the next multiple.
+    /// Bytes from the ends of coarse ranges to the next multiple.
     slacks: Bag,
 }
 
-impl InUse {
+impl LiveRanges {
     fn add(&mut self, bytes: u64, slack: Option<u64>) {
         match slack {
             Some(slack) => {
@@ -220,8 +220,8 @@ impl Bag {
     }
 }
 
-/// The sections of `item` less the steps in which an earlier item may lie over it: what both take then may be as little
-/// as what the earlier one takes.
+/// The sections of `item` without the steps in which an earlier item may overlap it. There both together may take no more
+/// than the earlier one.
 fn unshared(items: &[Item], index: u32, item: &Item) -> SmallVec<[Section; 1]> {
     let mut sections = item.sections.clone();
     for &(other, ..) in item.shares.iter().filter(|share| share.0 < index) {

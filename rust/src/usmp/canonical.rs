@@ -1,22 +1,22 @@
-//! The order of items that equals share: who conflicts with whom, and who may lie over whom, tells equal items apart.
+//! Canonical order of items with equal data: their conflicts and shares decide.
 //!
-//! Colour refinement: items of one class that see different classes through their relations part, again and again. Where
-//! that comes to an end, equals are alike also in their relations; one of them is set apart and the rest follows. Owns
-//! that order, which depends on how the buffers were given only where refinement cannot tell two relations apart.
+//! Colour refinement: a class splits where its items have relations with different classes, until no class splits. Items
+//! of one class then have the same relations; one of them gets a class of its own, and refinement continues. Owns this
+//! order. It depends on the given order only where refinement cannot distinguish two relations.
 
 use super::item::Item;
 use super::model::Problem;
 use crate::util::interrupt;
 
-/// Items and relations looked at, over all rounds, at most; what is not told apart by then stays in the order given.
-const WORK: usize = 1 << 22;
-/// Stands for a conflict, which no range of differences is.
+/// Most items and relations looked at, over all rounds. Items of one class at the end stay in the given order.
+const MAX_LOOKS: usize = 1 << 22;
+/// The range of a conflict: no range of differences equals it.
 const CONFLICT: (i64, i64) = (i64::MAX, i64::MIN);
 
-/// A relation as one of the two sees it: the other, and the range of differences.
+/// A relation of one item: the other item, and the range of differences.
 type Relation = (u32, (i64, i64));
 
-/// Sorts `items`, which are in order but for their relations, so that relations decide between equals.
+/// Sorts equal items by their relations; `items` are already sorted by all other data.
 pub(crate) fn sort(problem: &Problem, items: &mut Vec<Item>) {
     let links = links(problem, items);
     let mut classes: Vec<u32> = Vec::with_capacity(items.len());
@@ -24,7 +24,7 @@ pub(crate) fn sort(problem: &Problem, items: &mut Vec<Item>) {
         let equal = index > 0 && Item { buffer: items[index - 1].buffer, ..item.clone() } == items[index - 1];
         classes.push(if equal { classes[index - 1] } else { index as u32 });
     }
-    for _ in 0..WORK / (items.len() + links.iter().map(Vec::len).sum::<usize>()).max(1) {
+    for _ in 0..MAX_LOOKS / (items.len() + links.iter().map(Vec::len).sum::<usize>()).max(1) {
         interrupt::ask();
         let refined = refine(&classes, &links);
         if refined != classes {
@@ -65,7 +65,7 @@ fn links(problem: &Problem, items: &[Item]) -> Vec<Vec<Relation>> {
     links
 }
 
-/// The classes, each parted by the classes that its items are linked to; a class is named by how many items come before.
+/// The classes, each split by the classes of its items' relations. A class is named by the number of items before it.
 fn refine(classes: &[u32], links: &[Vec<Relation>]) -> Vec<u32> {
     let sees = |list: &Vec<Relation>| {
         let mut seen: Vec<Relation> = list.iter().map(|&(other, range)| (classes[other as usize], range)).collect();
@@ -86,7 +86,7 @@ fn refine(classes: &[u32], links: &[Vec<Relation>]) -> Vec<u32> {
     refined
 }
 
-/// Sets one item apart from a class of several that are linked to others. `false` when there is no such class.
+/// Gives one item of a class with relations a class of its own. Returns `false` when no class has several such items.
 fn set_one_apart(classes: &mut [u32], links: &[Vec<Relation>]) -> bool {
     let mut first_of: Vec<Option<usize>> = vec![None; classes.len()];
     for index in (0..classes.len()).filter(|&index| !links[index].is_empty()) {

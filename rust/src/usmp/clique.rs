@@ -1,25 +1,25 @@
-//! Items no two of which may share a byte, whatever the plan: together they take what a stack of them takes.
+//! Maximum-weight cliques of the conflict graph: sets of items of which no two share a byte in any plan.
 //!
-//! Lifetimes alone need none of this: intervals that meet in pairs all meet at one step. Explicit conflicts do, which is
-//! how problems without steps come. The heaviest such set is searched by branch and bound under weighted colourings (after
-//! Kumlander, "A new exact algorithm for the maximum-weight clique problem", 2004), bounded by what it looks at; where that
-//! ends early, the best set so far is a set all the same. Owns who keeps apart from whom, and sets of them.
+//! Lifetimes alone need no cliques: intervals that meet in pairs all meet at one step. Explicit conflicts need them, and
+//! conflict graphs have no steps. The heaviest clique is searched by branch and bound with weighted colourings (after
+//! Kumlander, "A new exact algorithm for the maximum-weight clique problem", 2004). The search is bounded; where it stops
+//! early, the best clique so far is a valid bound. Owns the graph and its cliques.
 
 use super::item::Item;
 use crate::util::interrupt;
 
 /// Most items of a graph: its table takes two megabytes.
-const MOST_MEMBERS: usize = 4_096;
+const MAX_VERTICES: usize = 4_096;
 /// Words looked at for one set, at most.
-const WORK: u64 = 1 << 24;
-/// Items from which a set is grown by taking the heaviest that is left, before the search.
-const SEEDS: usize = 64;
+const MAX_WORDS: u64 = 1 << 24;
+/// Number of greedy cliques before the search, each from one item.
+const MAX_SEEDS: usize = 64;
 
-/// Which items keep apart from which, where some conflict explicitly.
+/// The conflict graph: explicit conflicts, and items in use at the same step.
 pub(crate) struct Graph {
     /// Items by vertex, the heaviest first.
     members: Vec<u32>,
-    /// Vertices by item; `u32::MAX` for one that is none.
+    /// Vertices by item; `u32::MAX` for an item without one.
     vertex: Vec<u32>,
     /// A row of bits for each vertex.
     rows: Vec<u64>,
@@ -34,11 +34,11 @@ impl Graph {
         }
         let mut members: Vec<u32> = (0..items.len() as u32).collect();
         members.retain(|&item| !items[item as usize].sections.is_empty());
-        if members.len() > MOST_MEMBERS {
+        if members.len() > MAX_VERTICES {
             members.retain(|&item| !items[item as usize].conflicts.is_empty());
         }
         members.sort_by_key(|&item| std::cmp::Reverse(items[item as usize].size_bytes));
-        members.truncate(MOST_MEMBERS);
+        members.truncate(MAX_VERTICES);
         let words = members.len().div_ceil(64);
         let mut graph =
             Self { rows: vec![0; members.len() * words], vertex: vec![u32::MAX; items.len()], members, words };
@@ -54,8 +54,8 @@ impl Graph {
         Some(graph)
     }
 
-    /// The heaviest set of items that all keep apart, as far as is looked; `weight` 0 leaves an item out. With `through`,
-    /// only sets that hold that item.
+    /// The heaviest clique found within the limit; `weight` 0 leaves an item out. With `through`, only cliques with this
+    /// item.
     pub fn heaviest(&self, weight: impl Fn(u32) -> u64, through: Option<u32>) -> Vec<u32> {
         let mut search =
             CliqueSearch { graph: self, weights: Vec::new(), chosen: Vec::new(), best: (0, Vec::new()), work: 0 };
@@ -80,8 +80,8 @@ impl Graph {
         search.best.1.iter().map(|&vertex| self.members[vertex as usize]).collect()
     }
 
-    /// Sets of items that all keep apart, in which every two of the items `among` that conflict explicitly are together
-    /// once at least. `None` where the sets have more than `most` items in all.
+    /// Cliques that cover every explicit conflict between two items of `among`. `None` where the cliques have more than
+    /// `most` items in all.
     pub fn cover(&self, items: &[Item], among: &[u32], most: usize) -> Option<Vec<Vec<u32>>> {
         let mut is_among = vec![false; items.len()];
         let mut all = vec![0; self.words];
@@ -117,7 +117,7 @@ impl Graph {
         Some(sets)
     }
 
-    /// `set` and the heaviest of `all` that keeps apart from all in it, again and again.
+    /// `set`, greedily extended by the heaviest of `all` in conflict with every member.
     fn grown(&self, set: &[u32], all: &[u64]) -> Vec<u32> {
         let (mut set, mut left) = (set.to_vec(), all.to_vec());
         for &item in &set {
@@ -137,7 +137,7 @@ impl Graph {
         &self.rows[vertex as usize * self.words..][..self.words]
     }
 
-    /// Takes away all that do not keep apart from `vertex`, itself among them.
+    /// Removes `vertex` and all vertices without a conflict with it.
     fn keep_apart(&self, set: &mut [u64], vertex: u32) {
         set.iter_mut().zip(self.row(vertex)).for_each(|(word, row)| *word &= row);
     }
@@ -184,10 +184,10 @@ struct CliqueSearch<'a> {
 }
 
 impl CliqueSearch<'_> {
-    /// Sets that take the heaviest of `all` that is left, from one vertex after the other.
+    /// Greedy cliques of `all`, one from each of the first vertices.
     fn grow_greedily(&mut self, all: &[u64], before: u64) {
         let mut seeds = all.to_vec();
-        for _ in 0..SEEDS {
+        for _ in 0..MAX_SEEDS {
             let Some(seed) = first(&seeds) else { return };
             seeds[seed as usize / 64] &= !(1 << (seed % 64));
             let (mut set, mut weight, mut left) = (self.chosen.clone(), before, all.to_vec());
@@ -204,11 +204,11 @@ impl CliqueSearch<'_> {
         }
     }
 
-    /// Sets that hold what is chosen, of `weight`, and some of `left`.
+    /// Cliques of the chosen vertices, of `weight`, and some of `left`.
     fn expand(&mut self, mut left: Vec<u64>, weight: u64) {
         for (vertex, bound) in self.coloured(&left).into_iter().rev() {
             interrupt::ask();
-            if self.work > WORK || weight + bound <= self.best.0 {
+            if self.work > MAX_WORDS || weight + bound <= self.best.0 {
                 return;
             }
             self.chosen.push(vertex);
@@ -224,8 +224,8 @@ impl CliqueSearch<'_> {
         }
     }
 
-    /// The vertices of `left`, each with what no set of it and those before it outweighs: of those of one colour, no two of
-    /// which keep apart, a set holds one at most.
+    /// The vertices of `left`, each with an upper bound of the cliques of it and those before it. Vertices of one colour
+    /// have no conflict with one another, so a clique holds at most one of them.
     fn coloured(&mut self, left: &[u64]) -> Vec<(u32, u64)> {
         let (mut left, mut before) = (left.to_vec(), 0);
         let mut order: Vec<(u32, u64)> = Vec::new();

@@ -5,7 +5,7 @@
 use super::arithmetic::aligned;
 
 /// Sweeps over what may be in the way before it is sorted.
-const SWEEPS: u32 = 8;
+const MAX_SWEEPS: u32 = 8;
 
 /// The lowest offset that nothing looked at so far forbids.
 pub(crate) struct Fit {
@@ -30,7 +30,7 @@ impl Fit {
     /// depend on what is banned, which sorting is not.
     pub fn rise(mut self, banned: &mut [(i64, i64)]) -> u64 {
         let mut count = banned.len();
-        for _ in 0..SWEEPS {
+        for _ in 0..MAX_SWEEPS {
             let before = self.offset;
             count = self.sweep(&mut banned[..count]);
             if self.offset == before {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn ranges_that_come_in_the_worst_order_are_sorted() {
-        for count in 1..3 * i64::from(SWEEPS) {
+        for count in 1..3 * i64::from(MAX_SWEEPS) {
             let mut banned: Vec<(i64, i64)> = (0..count).rev().map(|n| (10 * n, 10 * n + 12)).collect();
             let expected = lowest(&banned, 4, 0);
             assert_eq!(Fit::new(4, 0).rise(&mut banned), expected);

@@ -1,9 +1,9 @@
 //! Bottleneck hill climb: local search over the order in which first fit takes the items.
 //!
-//! Only a plan whose peak stack changes can be better. So a move takes an item that ends above a target below the best
-//! peak, or one of those that hold it up, and lets first fit take it earlier. What ends above the target, summed, tells
-//! plans of equal peak apart. Moves that make the plan worse are accepted by annealing; the best plan ever seen is what
-//! comes back. Several starts share the iterations: the opening's plans, then the best order again.
+//! Only a change of the stack under the peak can lower the peak. A move takes an item above a target, or an item below it
+//! in its stack, and places it earlier. The target lies below the best peak. The bytes above the target, summed, rank plans
+//! of equal peak. Simulated annealing accepts some moves for the worse; the best plan ever seen is returned. Several starts
+//! share the iterations: first the initial plans, then the best order again.
 
 use super::arrangement::Arrangement;
 use super::instance::Instance;
@@ -12,57 +12,57 @@ use super::parallel::until;
 use super::placer::Placer;
 use super::random::Random;
 use super::solver::{Outcome, Solver, Task};
-use super::wheel::walk;
+use super::squeaky_wheel::improve;
 use crate::util::interrupt;
 
-/// Moves of one start at least, so that annealing has time to cool.
-const LEAST_MOVES_PER_START: u64 = 4_000;
+/// Least moves of one start: annealing needs time to cool.
+const MIN_MOVES_PER_START: u64 = 4_000;
 /// Most starts.
-const STARTS: u64 = 8;
-/// One move in so many ignores the peak.
-const WANDER: usize = 10;
-/// The target lies this part of the way from the best peak to the bound.
-const AIM: u64 = 2;
-/// Annealing starts with this part of the mean size.
-const HEAT: u64 = 8;
-/// Items placed times items looked at, over all moves, at most; of many items fewer, as their searches are long already.
-const WORK: u64 = 1 << 33;
-const MANY: u64 = 500;
-const WORK_OF_MANY: u64 = 1 << 31;
-/// A conflict that is listed takes as long as so many items that are looked at in a row.
-const LISTED: u64 = 32;
-/// What is looked at where there are too many items to climb, over all passes, at most.
-const WALK: u64 = 1 << 25;
+const MAX_STARTS: u64 = 8;
+/// Random move rate: one move in this number moves any item, whatever the peak.
+const MOVES_PER_RANDOM_MOVE: usize = 10;
+/// The target is the best peak less the gap to the lower bound, divided by this.
+const TARGET_DIVISOR: u64 = 2;
+/// Annealing starts at a temperature of the mean item size, divided by this.
+const T0_DIVISOR: u64 = 8;
+/// Most items placed times items looked at, over all moves; fewer for many items, whose searches take long already.
+const MAX_LOOKS: u64 = 1 << 33;
+const MANY_ITEMS: u64 = 500;
+const MAX_LOOKS_OF_MANY: u64 = 1 << 31;
+/// A listed conflict costs as much time as this number of items in a row.
+const LOOKS_PER_CONFLICT: u64 = 32;
+/// Most items looked at by the squeaky wheel, over all passes, where there are too many items to climb.
+const MAX_WHEEL_LOOKS: u64 = 1 << 25;
 
 pub(crate) struct HillClimb;
 
 impl Solver for HillClimb {
     fn solve(&self, task: &Task) -> Outcome {
-        let (instance, opening) = (task.instance, task.opening());
+        let (instance, initial) = (task.instance, task.initial_plans());
         let count = instance.items.len() as u64;
-        let left = u64::from(task.params.iterations) - opening.turns;
-        let looks = count * count + LISTED * instance.conflicts() as u64;
-        let moves = left.min(if count > MANY { WORK_OF_MANY } else { WORK } / looks.max(1));
-        if moves < left.min(LEAST_MOVES_PER_START) {
-            // Too few moves to get anywhere, each of which places nearly all items anew; the wheel gets further.
+        let left = u64::from(task.params.iterations) - initial.passes;
+        let looks = count * count + LOOKS_PER_CONFLICT * instance.conflicts() as u64;
+        let moves = left.min(if count > MANY_ITEMS { MAX_LOOKS_OF_MANY } else { MAX_LOOKS } / looks.max(1));
+        if moves < left.min(MIN_MOVES_PER_START) {
+            // Each move places nearly all items again, so few moves are left; the squeaky wheel gets further.
             if let Some(mut placer) = Placer::new(instance) {
-                let turns = left.min(WALK / placer.effort());
-                let (best, done) = walk(&mut placer, &opening.starts, turns, task.params.seed);
+                let passes = left.min(MAX_WHEEL_LOOKS / placer.effort());
+                let (best, done) = improve(&mut placer, &initial.starts, passes, task.params.seed);
                 let arrangement = Arrangement::from_slots(instance, &best.slots);
-                return Outcome::of(arrangement, StopReason::IterationLimit, opening.turns + done);
+                return Outcome::of(arrangement, StopReason::IterationLimit, initial.passes + done);
             }
         }
-        // What is left of a short search is not worth a start, unless nothing else was tried.
-        let least = u64::from(opening.turns == 0);
-        let rounds = (moves / LEAST_MOVES_PER_START).clamp(least, STARTS);
-        let mut best = (opening.best(instance), opening.starts[0].order.clone());
+        // A short rest is not worth a start, unless nothing else was tried.
+        let least = u64::from(initial.passes == 0);
+        let rounds = (moves / MIN_MOVES_PER_START).clamp(least, MAX_STARTS);
+        let mut best = (initial.best(instance), initial.starts[0].order.clone());
         let mut done = 0;
-        // Starts know nothing of one another; what there is beyond the opening's plans starts from the best of them.
-        let first = rounds.min(opening.starts.len() as u64);
+        // Starts share no state. Those beyond the initial plans start from the best of these.
+        let first = rounds.min(initial.starts.len() as u64);
         for wave in [0..first, first..rounds] {
             let run = |round: u64, _: &dyn Fn() -> bool| {
                 let mut best = best.clone();
-                let start = match opening.starts.get(round as usize) {
+                let start = match initial.starts.get(round as usize) {
                     Some(start) => (Arrangement::from_slots(instance, &start.slots), start.order.clone()),
                     None => best.clone(),
                 };
@@ -84,7 +84,7 @@ impl Solver for HillClimb {
         }
         let proved = instance.proves_optimal(best.0.cost(), &[]);
         let stop_reason = if proved { StopReason::Complete } else { StopReason::IterationLimit };
-        Outcome::of(best.0, stop_reason, opening.turns + done)
+        Outcome::of(best.0, stop_reason, initial.passes + done)
     }
 }
 
@@ -100,7 +100,7 @@ enum Move {
     Swap { early: usize, late: usize },
 }
 
-/// What the search lowers. Unlike the cost it tells plans of equal peak apart: by all that ends above the target.
+/// The energy that annealing lowers. Unlike the cost it ranks plans of equal peak, by the bytes above the target.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Energy {
     overflow: u64,
@@ -122,10 +122,10 @@ struct Climb<'a> {
     rank: Vec<u32>,
     current: Arrangement,
     trial: Arrangement,
-    found: Vec<u32>,
+    choices: Vec<u32>,
     targets: Vec<u64>,
-    /// Bytes of tolerance at the start.
-    heat: u64,
+    /// Temperature at the start, in bytes.
+    t0: u64,
 }
 
 impl<'a> Climb<'a> {
@@ -139,13 +139,13 @@ impl<'a> Climb<'a> {
             rank: vec![0; items.len()],
             current: Arrangement::default(),
             trial: Arrangement::default(),
-            found: Vec::new(),
+            choices: Vec::new(),
             targets: Vec::new(),
-            heat: bytes / (items.len() as u64).max(1) / HEAT,
+            t0: bytes / (items.len() as u64).max(1) / T0_DIVISOR,
         }
     }
 
-    /// Tries `moves` moves from `start` and keeps the best plan seen in `best`. Returns how many were tried.
+    /// Tries `moves` moves from `start` and keeps the best plan seen in `best`. Repasses how many were tried.
     fn run(&mut self, start: (Arrangement, Vec<u32>), moves: u64, best: &mut (Arrangement, Vec<u32>)) -> u64 {
         self.trial = start.0.clone();
         self.current = start.0;
@@ -154,14 +154,14 @@ impl<'a> Climb<'a> {
         for (position, &item) in (1u32..).zip(&self.order) {
             self.rank[item as usize] = position;
         }
-        self.aim_below(&best.0);
+        self.lower_targets(&best.0);
         for done in 0..moves {
             interrupt::ask();
             let Some(change) = self.propose() else {
                 continue;
             };
             let early = self.apply(change);
-            let limit = self.tolerated(moves - done, moves);
+            let limit = self.draw_energy_limit(moves - done, moves);
             if !self.replace_from(early, &limit) {
                 self.undo(change);
                 continue;
@@ -173,42 +173,42 @@ impl<'a> Climb<'a> {
                 if self.instance.proves_optimal(best.0.cost(), &[]) {
                     return done + 1;
                 }
-                self.aim_below(&best.0);
+                self.lower_targets(&best.0);
             }
         }
         moves
     }
 
-    /// Aims below the best plan's peaks, between them and what is possible.
-    fn aim_below(&mut self, best: &Arrangement) {
+    /// Sets the targets between the best plan's peaks and the lower bounds.
+    fn lower_targets(&mut self, best: &Arrangement) {
         self.targets.clear();
         for (pool, spec) in self.instance.pools.iter().enumerate() {
             let (peak, goal) = (best.cost().peaks[pool], self.instance.goal(pool));
-            let wanted = peak - peak.saturating_sub(goal).div_ceil(AIM);
+            let wanted = peak - peak.saturating_sub(goal).div_ceil(TARGET_DIVISOR);
             self.targets.push(wanted.min(spec.limit_bytes.unwrap_or(u64::MAX)));
         }
-        self.current.aim(self.instance, &self.targets);
+        self.current.set_targets(self.instance, &self.targets);
     }
 
     fn propose(&mut self) -> Option<Move> {
-        if self.random.below(WANDER) == 0 {
-            return self.wander();
+        if self.random.below(MOVES_PER_RANDOM_MOVE) == 0 {
+            return self.propose_random();
         }
-        let mut item = self.item_in_the_way()?;
+        let mut item = self.pick_item_above_target()?;
         // Down the stack that holds it up, each step less likely than the one before.
         while self.random.below(2) == 0 {
-            match self.supporter(item) {
+            match self.pick_supporter(item) {
                 Some(below) => item = below,
                 None => break,
             }
         }
-        let partner = self.earlier_neighbour(item)?;
+        let partner = self.pick_earlier_neighbour(item)?;
         let (early, late) = (self.rank[partner as usize] as usize - 1, self.rank[item as usize] as usize - 1);
         Some(if self.random.below(3) == 0 { Move::Swap { early, late } } else { Move::Insert { early, late } })
     }
 
-    /// Any two positions, so that every order can be reached from every other.
-    fn wander(&mut self) -> Option<Move> {
+    /// A move between any two positions. It keeps every order within reach of every other.
+    fn propose_random(&mut self) -> Option<Move> {
         if self.order.len() < 2 {
             return None;
         }
@@ -217,54 +217,54 @@ impl<'a> Climb<'a> {
         (early < late).then_some(Move::Insert { early, late })
     }
 
-    /// An item that ends above its pool's target or, with several pools, sometimes one that was denied its preferred pool.
-    fn item_in_the_way(&mut self) -> Option<u32> {
+    /// An item above its pool's target or, with several pools, sometimes one outside its preferred pool.
+    fn pick_item_above_target(&mut self) -> Option<u32> {
         if self.current.cost().spill > 0 && self.random.below(2) == 0 {
             let (current, items) = (&self.current, &self.instance.items);
             let denied = |&&index: &&u32| current.slot(index).pool != items[index as usize].candidates[0].pool;
-            self.found.clear();
-            self.found.extend(self.order.iter().filter(denied));
+            self.choices.clear();
+            self.choices.extend(self.order.iter().filter(denied));
         } else {
-            self.current.items_above_target(self.instance, &mut self.found);
-            self.found.retain(|&item| self.rank[item as usize] > 0);
+            self.current.items_above_target(self.instance, &mut self.choices);
+            self.choices.retain(|&item| self.rank[item as usize] > 0);
         }
-        self.pick_found()
+        self.pick_choice()
     }
 
-    /// An item that `item` lies upon.
-    fn supporter(&mut self, item: u32) -> Option<u32> {
+    /// An item directly below `item`.
+    fn pick_supporter(&mut self, item: u32) -> Option<u32> {
         let slot = self.current.slot(item);
         let alignment = self.instance.items[item as usize].candidates[0].alignment;
         let rank = self.rank[item as usize] as usize;
-        self.found.clear();
+        self.choices.clear();
         for &other in &self.order[..rank - 1] {
             let below = self.current.slot(other);
             let end = below.offset + self.instance.items[other as usize].size_bytes;
             let touches = below.pool == slot.pool && end <= slot.offset && slot.offset - end < alignment;
             if touches && self.neighbours(item, other) {
-                self.found.push(other);
+                self.choices.push(other);
             }
         }
-        self.pick_found()
+        self.pick_choice()
     }
 
-    /// An item that first fit takes before `item` and that it may meet.
-    fn earlier_neighbour(&mut self, item: u32) -> Option<u32> {
+    /// An item placed before `item` whose bytes may meet those of `item`.
+    fn pick_earlier_neighbour(&mut self, item: u32) -> Option<u32> {
         let rank = self.rank[item as usize] as usize;
-        self.found.clear();
+        self.choices.clear();
         for &other in &self.order[..rank - 1] {
             if self.neighbours(item, other) {
-                self.found.push(other);
+                self.choices.push(other);
             }
         }
-        self.pick_found()
+        self.pick_choice()
     }
 
-    fn pick_found(&mut self) -> Option<u32> {
-        if self.found.is_empty() {
+    fn pick_choice(&mut self) -> Option<u32> {
+        if self.choices.is_empty() {
             None
         } else {
-            Some(self.found[self.random.below(self.found.len())])
+            Some(self.choices[self.random.below(self.choices.len())])
         }
     }
 
@@ -273,10 +273,10 @@ impl<'a> Climb<'a> {
         item.meets_in_time(&self.instance.items[other as usize]) || item.conflicts_with(other)
     }
 
-    /// The worst energy that is accepted with `left` of `moves` moves to go.
-    fn tolerated(&mut self, left: u64, moves: u64) -> Energy {
+    /// The worst energy accepted with `left` of `moves` moves to go, drawn at random.
+    fn draw_energy_limit(&mut self, left: u64, moves: u64) -> Energy {
         let mut limit = Energy::of(&self.current);
-        let cooled = u128::from(self.heat) * u128::from(left) / u128::from(moves);
+        let cooled = u128::from(self.t0) * u128::from(left) / u128::from(moves);
         let more = self.random.tolerance(cooled as u64);
         if limit.overflow > 0 {
             limit = Energy { overflow: limit.overflow + more, spill: u64::MAX, excess: u64::MAX };
@@ -288,7 +288,7 @@ impl<'a> Climb<'a> {
         limit
     }
 
-    /// Places what comes from position `early` on anew. `false` as soon as the plan is worse than `limit`.
+    /// Places all items from position `early` on again. Repasses `false` as soon as the plan is worse than `limit`.
     fn replace_from(&mut self, early: usize, limit: &Energy) -> bool {
         let rank = &self.rank;
         self.trial.copy_part(self.instance, &self.current, |item| rank[item as usize] as usize <= early);

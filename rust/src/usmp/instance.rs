@@ -1,4 +1,4 @@
-//! A validated problem in the form that solvers work on: items in canonical order, and what is known of them at once.
+//! A validated problem as solvers see it: items in canonical order, their conflicts and their lower bounds.
 //!
 //! Canonical order makes every answer independent of the order in which buffers were given, up to swaps of equals.
 
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use super::arithmetic::{aligned, gcd};
-use super::bound::{least_peaks, Counted};
+use super::bound::{least_peaks, BoundScope};
 use super::canonical;
 use super::clique::Graph;
 use super::item::{count_conflicts, Item, PlanCost, PoolChoice};
@@ -54,7 +54,7 @@ impl<'a> Instance<'a> {
             relate(problem, &mut items);
         }
         let graph = Graph::new(&items);
-        let goals = least_peaks(&problem.pools, &items, graph.as_ref(), Counted::Preferred);
+        let goals = least_peaks(&problem.pools, &items, graph.as_ref(), BoundScope::Preferred);
         let conflicts = count_conflicts(&items);
         Ok(Self { pools: &problem.pools, items, goals, conflicts, pairs: OnceLock::new(), graph })
     }
@@ -79,7 +79,7 @@ impl<'a> Instance<'a> {
         self.items.iter().map(slot).collect()
     }
 
-    /// Whether no plan can cost less than `cost`, given what a search has proved beside the bounds, in bytes by pool.
+    /// Whether no plan can cost less than `cost`. `proved` are a search's lower bounds, in bytes by pool.
     pub fn proves_optimal(&self, cost: &PlanCost, proved: &[u64]) -> bool {
         let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
         cost.overflow == 0 && cost.spill == 0 && cost.peaks.iter().enumerate().all(|(pool, &peak)| peak <= known(pool))
@@ -118,7 +118,7 @@ impl<'a> Instance<'a> {
 
     /// What no plan's peaks are below, whatever it grants, in bytes, by pool id.
     pub fn forced_peaks(&self) -> Vec<u64> {
-        least_peaks(self.pools, &self.items, self.graph(), Counted::Forced)
+        least_peaks(self.pools, &self.items, self.graph(), BoundScope::Forced)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Item {
     pub shares: SmallVec<[(u32, i64, i64); 0]>,
     /// Items that it must not overlap whatever the steps, ascending; both are in use at some step.
     pub conflicts: SmallVec<[u32; 0]>,
-    /// Id in the problem. Last, so that only equals are told apart by it.
+    /// Id in the problem. The last field, as items are compared field by field and the id must decide last.
     pub buffer: u32,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn count_conflicts(items: &[Item]) -> usize {
     items.iter().map(|item| item.conflicts.len()).sum::<usize>() / 2
 }
 
-/// How good a plan is, the smaller the better: first it must fit, then grant preferences, then be small.
+/// The cost of a plan, smaller is better: first overflow, then bytes outside preferred pools, then peaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PlanCost {
     /// Bytes by which pools exceed their limits, summed.

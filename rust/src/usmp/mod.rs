@@ -1,13 +1,13 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
-//! The facade: [`plan`] runs the solvers of an algorithm until one has proved its answer. From the ground up: `model` says
-//! what is planned, `check` whether an answer is right. `arithmetic` serves all. `item` is a buffer as searches see it,
-//! `canonical` the order of items, `clique` sets of items that all keep apart, `bound` what no plan can beat, `pairs` what
-//! any two items forbid each other; `instance` puts these together. `pins` says whether given places agree, `overflow` who is
-//! in the way. `fit` is how an item rises, `timeline` what it meets, `arrangement` first fit, `placer` first fit in one order
-//! after the other, `orders` the greedy ones, `wheel` those that follow from where items ended. `opening` holds the plans
-//! that every search starts from, `solver` says what a solver is, and each has its file, `exact` a folder. `parallel` is the
-//! threads, `random` the seeds.
+//! The facade: [`plan`] runs the solvers of an algorithm until one has proved its answer. From the ground up: `model` holds
+//! problems and solutions, `check` proves a solution right. `arithmetic` serves all. `item` is a buffer as searches see it,
+//! `canonical` the order of items, `clique` sets of items without a common byte, `bound` the lower bounds, `pairs` the
+//! forbidden offsets of any two items; `instance` puts these together. `pins` checks fixed offsets, `overflow` names the
+//! buffers in the way. `fit` finds the lowest free offset, `timeline` the items in use at the same time, `arrangement` is
+//! first fit, `placer` first fit in one order after the other. `orders` has the greedy orders, `squeaky_wheel` improves one,
+//! `initial_plans` holds the plans that every search starts from. `solver` defines a solver; each has its file, `exact` a
+//! folder. `parallel` runs threads, `random` draws numbers.
 
 pub mod check;
 pub mod model;
@@ -21,9 +21,9 @@ mod exact;
 mod fit;
 mod greedy;
 mod hill_climb;
+mod initial_plans;
 mod instance;
 mod item;
-mod opening;
 mod orders;
 mod overflow;
 mod pairs;
@@ -32,8 +32,8 @@ mod pins;
 mod placer;
 mod random;
 mod solver;
+mod squeaky_wheel;
 mod timeline;
-mod wheel;
 
 #[cfg(test)]
 mod conflict_tests;
@@ -60,14 +60,14 @@ pub use model::{
 use orders::GreedyOrder;
 use solver::{Outcome, Solver, Task};
 
-/// `Best` looks at a problem with this part of its effort first: most small ones need no more.
-const FIRST_LOOK: u32 = 8;
-/// It does not come down once more from what the hill climb found where there are more: that takes as long as all before.
+/// `Best` first runs with its iterations divided by this: most small problems need no more.
+const FIRST_EFFORT_DIVISOR: u32 = 8;
+/// Larger problems have no branch and bound below the hill climb's plan: it takes as long as all searches before.
 const MANY_ITEMS: usize = 500;
 const MANY_CONFLICTS: usize = 5_000;
 
-/// The solvers that `algorithm` runs, cheapest first; each runs as it would alone, so none is better than all together.
-/// Those that search start from an opening that holds every greedy plan, so none of these is better either.
+/// The solvers of `algorithm`, cheapest first. Each runs as it would alone, so none is better than all together. All
+/// searches start from every greedy plan, so no greedy solver is better either.
 fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
     match algorithm {
         Algorithm::GreedyBySize => &[&Greedy(GreedyOrder::Size)],
@@ -81,9 +81,8 @@ fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
 /// Finds a pool and an offset for every buffer.
 ///
 /// No two buffers share a byte while both are in use, every address has its alignment, no pool exceeds its limit.
-/// Among such plans the preferred ones put more bytes into earlier candidates, then have the least peak in pool 0, then
-/// in pool 1 and so on. The same problem, whatever the order of its buffers, and the same parameters give the same
-/// peaks; nothing depends on clocks.
+/// Of such plans the best puts most bytes into preferred pools, then has the least peak in pool 0, then in pool 1 and so
+/// on. The same problem and parameters give the same peaks, whatever the order of the buffers and the speed of the machine.
 ///
 /// ```
 /// use ethoscade_core::usmp::{plan, Buffer, Lifetime, Params, Pool, Problem};
@@ -102,26 +101,26 @@ fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
 pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let instance = Instance::new(problem)?;
     let mut found = BestSoFar { best: None, proved: SmallVec::new(), exhausted: false, iterations: 0 };
-    let task = Task { instance: &instance, params, opening: OnceCell::new() };
+    let task = Task { instance: &instance, params, initial_plans: OnceCell::new() };
     pins::check(&instance.items)?;
-    let mut last_was_better = false;
+    let mut is_climb_better = false;
     if params.algorithm == Algorithm::Best {
-        let few = Params { iterations: params.iterations / FIRST_LOOK, ..*params };
-        let first = Task { instance: &instance, params: &few, opening: OnceCell::new() };
+        let few = Params { iterations: params.iterations / FIRST_EFFORT_DIVISOR, ..*params };
+        let first = Task { instance: &instance, params: &few, initial_plans: OnceCell::new() };
         found.add(Exact.solve(&first));
-        if let Some(opening) = first.opening.into_inner().filter(|_| !found.is_optimal(&instance)) {
-            let _ = task.opening.set(opening.again(&instance, params));
+        if let Some(initial) = first.initial_plans.into_inner().filter(|_| !found.is_optimal(&instance)) {
+            let _ = task.initial_plans.set(initial.rerun_wheel(&instance, params));
         }
     }
     for solver in solvers(params.algorithm) {
         if found.is_optimal(&instance) {
             break;
         }
-        last_was_better = found.add(solver.solve(&task));
+        is_climb_better = found.add(solver.solve(&task));
     }
     let few = instance.items.len() <= MANY_ITEMS && instance.conflicts() <= MANY_CONFLICTS;
-    if params.algorithm == Algorithm::Best && last_was_better && few && !found.is_optimal(&instance) {
-        // What the hill climb found is a better place to come down from.
+    if params.algorithm == Algorithm::Best && is_climb_better && few && !found.is_optimal(&instance) {
+        // Branch and bound below the hill climb's plan, which is better than all before it.
         if let Some((arrangement, _)) = found.best.clone() {
             found.add(exact::improve(&instance, params, arrangement));
         }
@@ -143,7 +142,7 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     Ok(Solution { placement, lower_bounds, optimal, algorithm: params.algorithm, stop_reason, iterations })
 }
 
-/// What the solvers have found and proved so far.
+/// The best plan and the proved bounds so far.
 struct BestSoFar {
     best: Option<(Arrangement, StopReason)>,
     proved: SmallVec<[u64; 2]>,
@@ -152,7 +151,7 @@ struct BestSoFar {
 }
 
 impl BestSoFar {
-    /// Adds what a solver found. `true` when that is better than all before.
+    /// Adds a solver's outcome. Returns `true` when its plan is better than all before.
     fn add(&mut self, outcome: Outcome) -> bool {
         let Outcome { arrangement, stop_reason, iterations, proved, exhausted } = outcome;
         self.iterations += iterations;
@@ -177,7 +176,7 @@ impl BestSoFar {
     }
 }
 
-/// What no plan's peaks are below, in bytes, by pool id: what the buffers that can lie in no other pool take at one step.
+/// Lower bounds of the peaks in bytes, by pool id, from the buffers with no other pool.
 ///
 /// # Errors
 /// As [`plan`], when the problem makes no sense.

@@ -370,9 +370,8 @@ impl StopReason {
 pub struct Solution {
     /// The answer.
     pub placement: Placement,
-    /// By pool id, in bytes: no optimal plan has a lower peak there. What is in use at one step, or a set of buffers that
-    /// all conflict, with the padding that alignments force, or more where a pin ends higher or branch and bound has proved
-    /// more.
+    /// Lower bounds of an optimal plan's peaks in bytes, by pool id. The bytes in use at one step or of a clique of
+    /// conflicting buffers, with forced padding; more where a pin ends higher or branch and bound has proved more.
     pub lower_bounds: Vec<u64>,
     /// Whether no plan can be better. `false` says only that this is not proved.
     pub optimal: bool,
@@ -485,8 +484,8 @@ pub enum UsmpError {
         available_bytes: u64,
         /// No plan needs less in this pool, in bytes.
         lower_bound_bytes: u64,
-        /// Buffers in the pool that are in use at that peak or that all conflict with one another and with what ends
-        /// there, whichever are more bytes; by id, in ascending order.
+        /// Buffers in the way, ascending by id: those in use at this peak or, where it has more bytes, a clique of
+        /// conflicts around the highest buffer.
         live: Vec<u32>,
     },
 }

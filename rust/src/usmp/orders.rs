@@ -1,4 +1,4 @@
-//! The orders of greedy planning, each by something that makes an item hard to place, and first fit in one of them.
+//! The orders of greedy planning, hard items first by one measure each, and first fit in one of them.
 //!
 //! Owns the orders; where searches go from there is for others.
 

@@ -6,10 +6,11 @@ use super::instance::Instance;
 use super::model::{Placement, Problem, Section};
 
 /// Most buffers at the peak for which those that all conflict with them are looked for.
-const MOST_AT_THE_PEAK: usize = 8;
+const MAX_PEAK_BUFFERS: usize = 8;
 
-/// Buffers in `pool` by id, in ascending order: those in use together with what ends highest there, or, where that is
-/// more bytes, a set of buffers that all conflict with one another and with it.
+/// The buffers in the way in `pool`, ascending by id.
+///
+/// They are those in use together with the highest buffer or, where it has more bytes, a clique of conflicts around it.
 pub(super) fn in_the_way(instance: &Instance, problem: &Problem, placement: &Placement, pool: u32) -> Vec<u32> {
     let (mut most, mut names) = live_at_the_peak(problem, placement, pool);
     if let Some(graph) = instance.graph() {
@@ -22,7 +23,7 @@ pub(super) fn in_the_way(instance: &Instance, problem: &Problem, placement: &Pla
             let offset = placement.slots[instance.items[*index as usize].buffer as usize].offset;
             size(*index) > 0 && offset + size(*index) == placement.peaks[pool as usize]
         };
-        let highest = (0..instance.items.len() as u32).filter(ends_highest).take(MOST_AT_THE_PEAK);
+        let highest = (0..instance.items.len() as u32).filter(ends_highest).take(MAX_PEAK_BUFFERS);
         for set in highest.map(|index| graph.heaviest(size, Some(index))) {
             let bytes = set.iter().map(|&index| size(index)).sum();
             if bytes > most {
@@ -35,8 +36,9 @@ pub(super) fn in_the_way(instance: &Instance, problem: &Problem, placement: &Pla
     names
 }
 
-/// The buffers in `pool` that are in use at its peak: of the steps in which what ends highest is in use, the first of
-/// those in which most bytes are, and how many.
+/// The buffers of `pool` in use at its peak, and their bytes.
+///
+/// The peak is the first step with most bytes in use, of those in which the highest buffer is in use.
 fn live_at_the_peak(problem: &Problem, placement: &Placement, pool: u32) -> (u64, Vec<u32>) {
     let mut sections: Vec<(Section, u32)> = Vec::new();
     let mut events: Vec<(i64, bool, u64, bool)> = Vec::new();

@@ -11,10 +11,10 @@ use super::model::Section;
 use crate::util::interrupt;
 
 /// Most items of a table, and most ranges beside those of explicit conflicts, of which there is a list already.
-const MOST_ITEMS: usize = 2_000;
-const MOST_BANS: usize = 100_000;
+const MAX_ITEMS: usize = 2_000;
+const MAX_TIMED_BANS: usize = 100_000;
 /// Most ranges of all.
-const MOST_OF_ALL: usize = 1 << 21;
+const MAX_BANS: usize = 1 << 21;
 
 /// An item's offset less `other`'s must not lie in `[low, high)` when both lie in the same pool. In bytes.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ pub(crate) struct Pairs {
 impl Pairs {
     /// All bans of `items`, or `None` where there are too many to store.
     pub fn new(items: &[Item]) -> Option<Self> {
-        if items.len() > MOST_ITEMS {
+        if items.len() > MAX_ITEMS {
             return None;
         }
         let mut lists: Vec<Vec<Ban>> = vec![Vec::new(); items.len()];
@@ -67,7 +67,7 @@ impl Pairs {
                     count += list(one, other);
                 }
             }
-            if count > MOST_BANS || explicit > MOST_OF_ALL {
+            if count > MAX_TIMED_BANS || explicit > MAX_BANS {
                 return None;
             }
             live.push((upper, one));

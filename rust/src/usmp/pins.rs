@@ -10,7 +10,7 @@ use super::item::Item;
 use super::model::UsmpError;
 
 /// Bytes `[start, end)` of a pool that a pinned item uses in steps `[lower, upper)`.
-struct Taken {
+struct PinnedSection {
     pool: u32,
     lower: i64,
     upper: i64,
@@ -27,7 +27,7 @@ pub(crate) fn check(items: &[Item]) -> Result<(), UsmpError> {
     let pinned = || (0u32..).zip(items).filter_map(|(index, item)| Some((index, item, item.pinned?)));
     let sections = pinned().flat_map(|(item, Item { sections, candidates, .. }, offset)| {
         let pool = candidates[0].pool;
-        sections.iter().map(move |section| Taken {
+        sections.iter().map(move |section| PinnedSection {
             pool,
             lower: section.lower,
             upper: section.upper,
@@ -36,13 +36,14 @@ pub(crate) fn check(items: &[Item]) -> Result<(), UsmpError> {
             item,
         })
     });
-    let mut sections: Vec<Taken> = sections.collect();
+    let mut sections: Vec<PinnedSection> = sections.collect();
     sections.sort_unstable_by_key(|taken| (taken.lower, taken.item));
     let mut overlaps: Vec<(u32, u32)> = Vec::new();
-    let mut in_use: Vec<&Taken> = Vec::new();
+    let mut in_use: Vec<&PinnedSection> = Vec::new();
     for taken in &sections {
         in_use.retain(|other| other.upper > taken.lower);
-        let meets = |other: &&&Taken| other.pool == taken.pool && other.start < taken.end && taken.start < other.end;
+        let meets =
+            |other: &&&PinnedSection| other.pool == taken.pool && other.start < taken.end && taken.start < other.end;
         overlaps.extend(in_use.iter().filter(meets).map(|other| (other.item, taken.item)));
         in_use.push(taken);
     }

@@ -1,4 +1,4 @@
-//! First fit that looks only at what an item may meet, and from one order to the next only at what that changes.
+//! Incremental first fit: it looks only at items that may overlap and, between orders, only at changes.
 //!
 //! On [`Pairs`] placing everything takes microseconds, on [`Timeline`]s tens of thousands of items take a few milliseconds.
 //! Owns where items lie for one order after the other; which orders are worth a try is for others to decide.
@@ -8,11 +8,11 @@ use super::instance::Instance;
 use super::item::{overflow, PlanCost};
 use super::model::Slot;
 use super::pairs::Pairs;
-use super::timeline::{meetings, Timeline};
+use super::timeline::{count_overlaps, Timeline};
 use crate::util::interrupt;
 
-/// Where more than this part of all sections meet, plain first fit is faster.
-const DENSE: u64 = 16;
+/// Plain first fit is faster where more pairs of sections meet than all pairs divided by this.
+const MAX_OVERLAP_DIVISOR: u64 = 16;
 
 /// A plan and the order in which first fit makes it.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ enum Neighbours<'a> {
 
 /// Where an item lies.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Lying {
+pub(super) struct PlacedItem {
     offset: u64,
     /// One past its last byte; 0 for one that is never in use.
     pub end: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Placer<'a> {
     known: Neighbours<'a>,
     /// About how much it looks at to place all items.
     effort: u64,
-    lying: Vec<Lying>,
+    placed: Vec<PlacedItem>,
     /// Items that may not lie where first fit would put them now.
     stale: Vec<bool>,
     pinned: Vec<u32>,
@@ -64,8 +64,10 @@ impl<'a> Placer<'a> {
             Some(pairs) => (Neighbours::Pairs(pairs), pairs.count()),
             None => {
                 let sections: u64 = instance.items.iter().map(|item| item.sections.len() as u64).sum();
-                let effort = meetings(instance) + 2 * instance.conflicts() as u64;
-                if effort > sections * sections / DENSE || instance.items.iter().any(|item| !item.shares.is_empty()) {
+                let effort = count_overlaps(instance) + 2 * instance.conflicts() as u64;
+                if effort > sections * sections / MAX_OVERLAP_DIVISOR
+                    || instance.items.iter().any(|item| !item.shares.is_empty())
+                {
                     return None;
                 }
                 let timelines = instance.pools.iter().map(|_| Timeline::new(instance)).collect();
@@ -77,7 +79,7 @@ impl<'a> Placer<'a> {
             instance,
             known,
             effort,
-            lying: vec![Lying::default(); count],
+            placed: vec![PlacedItem::default(); count],
             stale: vec![false; count],
             pinned: (0..count as u32).filter(|&item| instance.items[item as usize].pinned.is_some()).collect(),
             cost: PlanCost::default(),
@@ -95,18 +97,18 @@ impl<'a> Placer<'a> {
         self.effort.max(1)
     }
 
-    /// What was placed last costs so much.
+    /// The cost of the last placement.
     pub fn cost(&self) -> &PlanCost {
         &self.cost
     }
 
-    pub fn lying(&self, item: u32) -> Lying {
-        self.lying[item as usize]
+    pub fn placed(&self, item: u32) -> PlacedItem {
+        self.placed[item as usize]
     }
 
     /// What was placed last, which was in `order`.
     pub fn found(&self, order: &[u32]) -> OrderedPlan {
-        let slots = self.lying.iter().map(|there| Slot { pool: there.pool, offset: there.offset });
+        let slots = self.placed.iter().map(|there| Slot { pool: there.pool, offset: there.offset });
         OrderedPlan { slots: slots.collect(), order: order.to_vec(), cost: self.cost.clone() }
     }
 
@@ -128,18 +130,18 @@ impl<'a> Placer<'a> {
 
     /// The same after an order that differed only in where `moved` were.
     ///
-    /// Where an item comes to lie depends only on which of those that it may meet come before it, and on where these lie.
-    /// Only where one of the two has changed is it placed anew.
+    /// An item's offset depends only on the earlier items whose bytes it may meet, and on their offsets. It is placed again
+    /// only when one of these has changed.
     pub fn place_moved(&mut self, order: &[u32], moved: &[u32]) {
         let Neighbours::Pairs(pairs) = self.known else { return self.place_all(order) };
         self.before.clear();
-        self.before.extend(self.lying.iter().map(|there| there.rank));
+        self.before.extend(self.placed.iter().map(|there| there.rank));
         self.number(order);
         let mut first = u32::MAX;
         for &item in moved {
-            let (here, rank) = (self.before[item as usize], self.lying[item as usize].rank);
+            let (here, rank) = (self.before[item as usize], self.placed[item as usize].rank);
             for ban in pairs.of(item) {
-                let (there, other) = (self.before[ban.other as usize], self.lying[ban.other as usize].rank);
+                let (there, other) = (self.before[ban.other as usize], self.placed[ban.other as usize].rank);
                 if (there < here) != (other < rank) {
                     self.stale[item as usize] = true;
                     self.stale[ban.other as usize] = true;
@@ -151,12 +153,12 @@ impl<'a> Placer<'a> {
             if !std::mem::take(&mut self.stale[item as usize]) {
                 continue;
             }
-            let before = self.lying[item as usize];
+            let before = self.placed[item as usize];
             self.place(item);
-            let now = self.lying[item as usize];
+            let now = self.placed[item as usize];
             if (before.pool, before.offset) != (now.pool, now.offset) {
                 for ban in pairs.of(item) {
-                    self.stale[ban.other as usize] |= self.lying[ban.other as usize].rank > now.rank;
+                    self.stale[ban.other as usize] |= self.placed[ban.other as usize].rank > now.rank;
                 }
             }
         }
@@ -166,10 +168,10 @@ impl<'a> Placer<'a> {
     /// Tells every item its rank.
     fn number(&mut self, order: &[u32]) {
         for (rank, &item) in (1u32..).zip(order) {
-            self.lying[item as usize].rank = rank;
+            self.placed[item as usize].rank = rank;
         }
         for &item in &self.pinned {
-            self.lying[item as usize].rank = 0;
+            self.placed[item as usize].rank = 0;
         }
     }
 
@@ -178,7 +180,7 @@ impl<'a> Placer<'a> {
         self.cost.spill = 0;
         self.cost.peaks.clear();
         self.cost.peaks.resize(self.instance.pools.len(), 0);
-        for there in &self.lying {
+        for there in &self.placed {
             self.cost.spill += there.spill;
             let peak = &mut self.cost.peaks[there.pool as usize];
             *peak = (*peak).max(there.end);
@@ -218,8 +220,8 @@ impl<'a> Placer<'a> {
     fn put(&mut self, index: u32, pool: u32, offset: u64) {
         let item = &self.instance.items[index as usize];
         let end = if item.sections.is_empty() { 0 } else { offset + item.size_bytes };
-        let rank = self.lying[index as usize].rank;
-        self.lying[index as usize] = Lying { offset, end, spill: item.spill(pool), pool, rank };
+        let rank = self.placed[index as usize].rank;
+        self.placed[index as usize] = PlacedItem { offset, end, spill: item.spill(pool), pool, rank };
         if let Neighbours::Timelines(timelines) = &mut self.known {
             item.sections.iter().for_each(|section| timelines[pool as usize].insert(section, offset));
         }
@@ -227,15 +229,15 @@ impl<'a> Placer<'a> {
 
     fn lowest_of_pairs(&mut self, index: u32, pool: u32, fit: Fit) -> u64 {
         let Neighbours::Pairs(pairs) = self.known else { return fit.offset as u64 };
-        let lying = &self.lying[..];
-        let rank = lying[index as usize].rank;
+        let placed = &self.placed[..];
+        let rank = placed[index as usize].rank;
         let bans = pairs.of(index);
         self.banned.resize(self.banned.len().max(bans.len()), (0, 0));
         // Which of them count cannot be foreseen: all are written, and those that do not are written over.
         let mut count = 0;
         // Large items come last among the pairs and mostly lie low, so that these are nearly sorted.
         for ban in bans.iter().rev() {
-            let there = &lying[ban.other as usize];
+            let there = &placed[ban.other as usize];
             let offset = there.offset as i64;
             self.banned[count] = (offset.wrapping_add(ban.low), offset.wrapping_add(ban.high));
             count += usize::from((there.rank < rank) & (there.pool == pool));
@@ -248,8 +250,8 @@ impl<'a> Placer<'a> {
         self.banned.clear();
         let item = &self.instance.items[index as usize];
         for &other in &item.conflicts {
-            let there = &self.lying[other as usize];
-            if there.rank < self.lying[index as usize].rank && there.pool == pool {
+            let there = &self.placed[other as usize];
+            if there.rank < self.placed[index as usize].rank && there.pool == pool {
                 self.banned.push((there.offset as i64 - item.size_bytes as i64 + 1, there.end as i64));
             }
         }

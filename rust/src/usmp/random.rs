@@ -1,4 +1,4 @@
-//! A small random generator of our own, so that a seed means the same on every machine and in every release.
+//! A small random generator of our own: a seed means the same on every machine and in every release.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[derive(Clone)]

@@ -1,20 +1,21 @@
-//! What a solver is, what it is given and what it hands back. Owns that agreement; knows no solver.
+//! The interface of solvers: their task and their outcome. Owns both; knows no solver.
 
 use std::cell::OnceCell;
 
 use smallvec::SmallVec;
 
 use super::arrangement::Arrangement;
+use super::initial_plans::InitialPlans;
 use super::instance::Instance;
 use super::model::{Params, StopReason};
-use super::opening::Opening;
 
 /// What a solver hands back: its best plan, which may overflow, and why it stopped.
 pub(crate) struct Outcome {
     pub arrangement: Arrangement,
     pub stop_reason: StopReason,
     pub iterations: u64,
-    /// Plans that grant all preferences peak no lower, in bytes, by pool id; empty when nothing was searched.
+    /// Lower bounds of the peaks of plans with all buffers in their preferred pools, in bytes, by pool id. Empty when
+    /// nothing was searched.
     pub proved: SmallVec<[u64; 2]>,
     /// Whether every plan that could be better was looked at.
     pub exhausted: bool,
@@ -31,13 +32,13 @@ impl Outcome {
 pub(crate) struct Task<'a> {
     pub instance: &'a Instance<'a>,
     pub params: &'a Params,
-    pub opening: OnceCell<Opening>,
+    pub initial_plans: OnceCell<InitialPlans>,
 }
 
 impl Task<'_> {
     /// The plans that every search starts from, made when they are first asked for.
-    pub fn opening(&self) -> &Opening {
-        self.opening.get_or_init(|| Opening::new(self.instance, self.params))
+    pub fn initial_plans(&self) -> &InitialPlans {
+        self.initial_plans.get_or_init(|| InitialPlans::new(self.instance, self.params))
     }
 }
 

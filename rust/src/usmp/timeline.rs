@@ -1,4 +1,4 @@
-//! Placed sections, found by the steps in which they are in use: what a new one meets, without a list of conflicts.
+//! An index of placed sections by the steps in which they are in use. It replaces a list of conflicts.
 //!
 //! A section that meets another is in use at the other's first step or starts later while that one lasts. The former are
 //! found on one path of a segment tree over all first steps (Bentley, "Solutions to Klee's rectangle problems", 1977),
@@ -14,7 +14,9 @@ pub(crate) struct Timeline {
     /// First steps of all sections that may ever be placed, ascending.
     starts: Vec<i64>,
     by_start: Vec<Vec<Bytes>>,
-    /// By node of the tree, whose leaves are the starts: sections in use at all of its leaves, but not all of its parent's.
+    /// Sections by node of the tree, whose leaves are the starts.
+    ///
+    /// A section lies at the nodes whose leaves it covers completely, where it does not cover the parent's.
     covering: Vec<Vec<Bytes>>,
 }
 
@@ -70,8 +72,8 @@ impl Timeline {
     }
 }
 
-/// Pairs of sections that meet, an upper bound: how much there is to see when all are placed.
-pub(crate) fn meetings(instance: &Instance) -> u64 {
+/// An upper bound of the pairs of sections in use at the same step.
+pub(crate) fn count_overlaps(instance: &Instance) -> u64 {
     let sections = || instance.items.iter().flat_map(|item| &item.sections);
     let mut starts: Vec<i64> = sections().map(|section| section.lower).collect();
     starts.sort_unstable();

@@ -1,8 +1,8 @@
-//! The least capacity that a space fits: a ladder of decisions, most of them far below the best packing known.
+//! The least capacity of a space, found by deciding a ladder of capacities.
 //!
-//! Coming down from the best packing byte by byte meets one hard decision after the other; most decisions are easy far
-//! above the least capacity and, where the bound is met, at the bound. So the bound comes first, then rungs at an
-//! eighth, a quarter and half of the gap above it and just below the best packing, in turn, until the nodes run out.
+//! Capacities just below the best packing are hard to decide. Those far above the least one are easy, and so is the lower
+//! bound where it is met. So the bound is decided first, then rungs at an eighth, a quarter and half of the gap above it
+//! and just below the best packing. They alternate until the nodes run out.
 
 use crate::usmp::parallel::until;
 
@@ -12,23 +12,23 @@ use super::space::Space;
 use super::tactic::{luby, Tactic, ROUND};
 
 /// Nodes of the shortest run.
-const SHORTEST_RUN: u64 = 1_000;
-/// A space of more blocks than these is large: there each run takes long, and so many tactics are a trial.
-const LARGE: usize = 500;
-const TRIAL_OF_LARGE: u64 = 1;
+const MIN_RUN_NODES: u64 = 1_000;
+/// A space of more blocks is large. Each run takes long there, so a trial has fewer tactics.
+const LARGE_SPACE_BLOCKS: usize = 500;
+const TACTICS_PER_LARGE_TRIAL: u64 = 1;
 
-/// A capacity that is tried again and again.
+/// A capacity, tried again until it is decided.
 #[derive(Clone)]
 struct Rung {
     capacity: u64,
     turn: u64,
-    /// What each tactic learned about the sections.
+    /// Failure weights of the sections, by tactic.
     weights: Vec<Vec<u64>>,
     /// Searched to the end without a proof.
     closed: bool,
 }
 
-/// Climbs down until the bound is met, everything is searched, or the nodes run out.
+/// Lowers the best packing until the bound is met, everything is searched, or the nodes run out.
 pub(super) fn descend(space: &Space, goal: &Goal) -> LadderAnswer {
     let mut found = LadderAnswer { offsets: None, bound: goal.bound, nodes: 0, work: 0 };
     let mut below = goal.below;
@@ -64,7 +64,7 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> LadderAnswer {
     found
 }
 
-/// A packing of at most `capacity` bytes, if one is found, and the nodes and the looks that took.
+/// A packing of at most `capacity` bytes, if one is found, and the nodes and looks spent.
 pub(super) fn decide(space: &Space, capacity: u64, most: (u64, u64), seed: u64) -> (Option<Vec<u64>>, (u64, u64)) {
     let mut rung = Rung::new(capacity);
     let (mut nodes, mut work) = (0, 0);
@@ -80,11 +80,11 @@ pub(super) fn decide(space: &Space, capacity: u64, most: (u64, u64), seed: u64) 
     (None, (nodes, work))
 }
 
-/// What came of trying a rung.
+/// The result of one trial of a rung.
 struct Trial {
     /// Position in the list of rungs.
     index: usize,
-    /// With what was learned.
+    /// The rung with its new failure weights.
     rung: Rung,
     verdict: Verdict,
     offsets: Option<Vec<u64>>,
@@ -92,15 +92,15 @@ struct Trial {
     work: u64,
 }
 
-/// Tries one rung after the other, lowest first, until one changes what is known of the others.
+/// Tries one rung after the other, lowest first, until one changes the bounds of the others.
 ///
-/// Each gets the nodes that those before it leave when they take all they ask for, and an equal part of the looks, so that
-/// none waits for another.
+/// Each gets an equal part of the looks and the nodes left by those before it, as if these spent all they may. So no rung
+/// waits for another.
 fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, (nodes, work): (u64, u64)) -> Vec<Trial> {
     let mut left = nodes;
     let mut jobs = Vec::with_capacity(rungs.len());
     for (index, rung) in rungs.iter().enumerate().filter(|(_, rung)| !rung.closed) {
-        let granted = left.min(rung.appetite(space));
+        let granted = left.min(rung.limit_nodes(space));
         left -= granted;
         if granted > 0 {
             jobs.push((index, granted));
@@ -125,28 +125,28 @@ impl Rung {
     }
 
     /// Most nodes of its next run.
-    fn budget(&self, space: &Space) -> u64 {
+    fn limit_run_nodes(&self, space: &Space) -> u64 {
         // A packing takes a node for each block at least.
-        SHORTEST_RUN.max(2 * space.blocks.len() as u64) * luby(self.turn / ROUND)
+        MIN_RUN_NODES.max(2 * space.blocks.len() as u64) * luby(self.turn / ROUND)
     }
 
     /// Most nodes of its next trial: a round of tactics the first time, then one more each time.
-    fn appetite(&self, space: &Space) -> u64 {
-        let round = if space.blocks.len() > LARGE { TRIAL_OF_LARGE } else { ROUND };
-        self.budget(space) * round.saturating_sub(self.turn).max(1)
+    fn limit_nodes(&self, space: &Space) -> u64 {
+        let round = if space.blocks.len() > LARGE_SPACE_BLOCKS { TACTICS_PER_LARGE_TRIAL } else { ROUND };
+        self.limit_run_nodes(space) * round.saturating_sub(self.turn).max(1)
     }
 }
 
-/// Tries one rung for as long as the answer is wanted.
+/// Tries one rung as long as its answer is `wanted`.
 fn climb(space: &Space, mut rung: Rung, seed: u64, most: (u64, u64), wanted: &dyn Fn() -> bool) -> Trial {
     let (mut nodes, mut work, mut verdict, mut offsets) = (0, 0, Verdict::Spent, None);
     while verdict == Verdict::Spent && nodes < most.0 && work < most.1 && wanted() {
         let own = (rung.turn % ROUND) as usize;
         // Large blocks first needs the fewest nodes of all where there are many.
-        let turn = if space.blocks.len() > LARGE { rung.turn ^ 1 } else { rung.turn };
+        let turn = if space.blocks.len() > LARGE_SPACE_BLOCKS { rung.turn ^ 1 } else { rung.turn };
         let tactic = Tactic::new(space, turn, seed);
         let mut search = PackingSearch::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights[own]));
-        verdict = search.run(rung.budget(space).min(most.0 - nodes), most.1 - work);
+        verdict = search.run(rung.limit_run_nodes(space).min(most.0 - nodes), most.1 - work);
         nodes += search.nodes().max(1);
         work += search.work();
         rung.turn += 1;
@@ -159,7 +159,7 @@ fn climb(space: &Space, mut rung: Rung, seed: u64, most: (u64, u64), wanted: &dy
     Trial { index: 0, rung, verdict, offsets, nodes, work }
 }
 
-/// The rungs between what is proved and what is known, lowest first; what was learned on one stays with it.
+/// The rungs between the lower bound and the best packing, lowest first; rungs of `before` keep their weights.
 fn capacities(space: &Space, bound: u64, below: u64, before: Vec<Rung>) -> Vec<Rung> {
     let gap = below - bound;
     let lowest = bound.next_multiple_of(space.grain);

@@ -1,38 +1,38 @@
-//! A packing that is being built from below: what is placed, and how low everything else can still lie.
+//! A partial packing, built from below: the placed blocks, and the least offset of every other block.
 //!
-//! `start[b]` is the least offset that block `b` can still have; the floor of a section is the least start of the blocks
-//! left in it. Owns these, keeps them right when a block is placed or a gap left, says when what is left no longer fits,
-//! and takes changes back. Where to branch is for `search`.
+//! `start[b]` is the least offset still possible for block `b`; the floor of a section is the least start of the blocks
+//! left in it. Owns both, propagates placed blocks and gaps, reports when the rest no longer fits, and undoes changes.
+//! `search` decides where to branch.
 
 use super::space::Space;
 
-/// Start of a block that has been placed.
+/// Start of a placed block.
 pub(super) const PLACED: u64 = u64::MAX;
 
-/// What the floor of a section is and who could lie on it.
+/// The floor of a section.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Floor {
     /// Least first byte in use of the blocks left; [`PLACED`] when none is.
     pub level: u64,
-    /// Blocks that could lie at the level.
-    pub ways: u32,
+    /// How many blocks could lie at the level.
+    pub blocks: u32,
     /// The least first byte in use above the level; [`PLACED`] when there is none.
     pub next: u64,
     /// Bytes of all blocks left.
     pub rest: u64,
 }
 
-/// What a change replaced.
+/// A change, with the value it replaced.
 enum PackingChange {
     Start(u32, u64),
     Floor(u32, Floor),
 }
 
-/// Blocks placed from below, the least starts of those left, and what follows from both.
+/// A partial packing and its propagated bounds.
 pub(super) struct PartialPacking<'a> {
     pub space: &'a Space,
     capacity: u64,
-    /// The least offset that a block can still have, by block.
+    /// The least offset still possible, by block.
     start: Vec<u64>,
     size: Vec<u64>,
     pub floors: Vec<Floor>,
@@ -44,18 +44,18 @@ pub(super) struct PartialPacking<'a> {
     changes: Vec<PackingChange>,
     dirty: Vec<u32>,
     is_dirty: Vec<bool>,
-    /// Of the blocks that are placed, by block.
+    /// Offsets of the placed blocks, by block.
     pub offsets: Vec<u64>,
-    /// One more than how often a section made a branch fail.
+    /// Failure weights: by section, one more than the number of branches it made fail.
     pub weights: Vec<u64>,
-    /// Capacity plus the padding that the topmost block does without, by section.
+    /// Capacity plus the padding not needed above the topmost block, by section.
     pub limits: Vec<u64>,
     /// Sections, blocks and cells looked at.
     pub work: u64,
 }
 
 impl<'a> PartialPacking<'a> {
-    /// Nothing placed; `weights` is what was learned of the sections before and may be empty.
+    /// An empty packing; `weights` are failure weights of earlier runs and may be empty.
     pub fn new(space: &'a Space, capacity: u64, weights: Vec<u64>) -> Self {
         let sections = space.covers.len();
         Self {
@@ -100,8 +100,8 @@ impl<'a> PartialPacking<'a> {
         true
     }
 
-    /// Blocks left that could lie at `level` of `section`.
-    pub fn ways(&self, section: usize, level: u64) -> impl Iterator<Item = u32> + '_ {
+    /// The unplaced blocks whose first byte in `section` could lie at `level`.
+    pub fn blocks(&self, section: usize, level: u64) -> impl Iterator<Item = u32> + '_ {
         self.covers[section][..self.left[section] as usize]
             .iter()
             .copied()
@@ -117,7 +117,7 @@ impl<'a> PartialPacking<'a> {
         }
     }
 
-    /// First and last byte that `block` uses in `section`, which must be one of its own.
+    /// The bytes `[low, high)` in use by `block` in `section`, one of its own.
     fn cell(&self, block: u32, section: usize) -> (u64, u64) {
         let block = &self.space.blocks[block as usize];
         if self.space.solid {
@@ -127,7 +127,7 @@ impl<'a> PartialPacking<'a> {
         (block.cells[at].low, block.cells[at].high)
     }
 
-    /// Whether the same as `block` under another name could lie there instead: only the first of equals is tried.
+    /// Whether an identical block before `block` could lie at `level`. Of identical blocks only the first is tried.
     pub fn twin_is_left(&self, block: u32, level: u64) -> bool {
         self.space.blocks[block as usize].twin.is_some_and(|twin| self.start[twin as usize] == level)
     }
@@ -219,19 +219,19 @@ impl<'a> PartialPacking<'a> {
         }
     }
 
-    /// None of `ways` lies on the floor of `section`: each must rest on some other block. `false` when that cannot be.
-    pub fn leave_gap(&mut self, section: usize, ways: &[u32]) -> bool {
+    /// None of `blocks` lies on the floor of `section`: each must rest on some other block. `false` when that cannot be.
+    pub fn leave_gap(&mut self, section: usize, blocks: &[u32]) -> bool {
         let level = self.floors[section].level;
         let floor = &self.floors[section];
         if level + self.space.grain + floor.rest > self.limits[section] {
             return false;
         }
         let mut starts: smallvec::SmallVec<[u64; 16]> = smallvec::SmallVec::new();
-        for &block in ways {
+        for &block in blocks {
             let mut least = PLACED;
             for &other in &self.space.blocks[block as usize].neighbours {
                 let start = self.start[other as usize];
-                if start == PLACED || ways.contains(&other) {
+                if start == PLACED || blocks.contains(&other) {
                     continue;
                 }
                 let end = start + if self.space.solid { self.space.blocks[other as usize].size } else { 1 };
@@ -243,7 +243,7 @@ impl<'a> PartialPacking<'a> {
         if lowest == PLACED {
             return false;
         }
-        for (&block, &start) in ways.iter().zip(&starts) {
+        for (&block, &start) in blocks.iter().zip(&starts) {
             let start = start.min(lowest + self.space.grain).max(level + 1);
             if !self.raise(block, start.max(self.start[block as usize] + 1)) {
                 self.forget();
@@ -290,7 +290,7 @@ impl<'a> PartialPacking<'a> {
 
     /// The floor of a section, and whether what is left fits above it and above the level next to it.
     fn look(&self, section: usize) -> (Floor, bool) {
-        let mut floor = Floor { level: PLACED, ways: 0, next: PLACED, rest: 0 };
+        let mut floor = Floor { level: PLACED, blocks: 0, next: PLACED, rest: 0 };
         let (mut lying, limit) = (0, self.limits[section]);
         for &block in &self.covers[section][..self.left[section] as usize] {
             let (mut start, mut size) = (self.start[block as usize], self.size[block as usize]);
@@ -302,9 +302,9 @@ impl<'a> PartialPacking<'a> {
             floor.rest += size;
             if start < floor.level {
                 floor.next = floor.level;
-                (floor.level, floor.ways, lying) = (start, 1, size);
+                (floor.level, floor.blocks, lying) = (start, 1, size);
             } else if start == floor.level {
-                floor.ways += 1;
+                floor.blocks += 1;
                 lying += size;
             } else {
                 floor.next = floor.next.min(start);

@@ -1,13 +1,13 @@
-//! Branch and bound: is there a packing of a space with a peak of at most so many bytes?
+//! Branch and bound: does a space have a packing within a given capacity?
 //!
-//! Every packing can be settled: each block lowered until it lies on the floor or on another. The search builds settled
-//! packings from below. Where a run of sections has one floor and higher floors on both sides, the blocks that could lie
-//! on that floor lie inside the run, and nothing can get below them. So in any section of the run either one of them lies
-//! there, or a gap stays and all of them start higher. That is the branching; the section with the fewest ways is taken.
-//! Blocks that share no section with others are searched apart. Owns the branching; `partial` draws the conclusions.
+//! Every packing can be normalised: each block is lowered until it lies on the floor or on another block. The search
+//! builds normalised packings from below. Take a run of sections with one floor and higher floors on both sides. Blocks on
+//! that floor lie inside the run, and nothing fits below them. So in any section of the run, one of these blocks lies on
+//! the floor, or a gap stays and all of them start higher. These are the branches; the section with the fewest is taken.
+//! Blocks without a common section are searched apart. Owns the branching; `partial` propagates its consequences.
 //!
-//! Where blocks use only parts of themselves at times, packings in which two blocks lie above one another in turn are
-//! not looked at, so the search may find a packing but proves nothing.
+//! Blocks may use only parts of themselves at times. Packings in which two such blocks lie above one another in turn are
+//! not searched. The search may find a packing then, but proves nothing.
 
 use super::packing::Verdict;
 use super::partial::{PartialPacking, PLACED};
@@ -15,16 +15,16 @@ use super::space::Space;
 use super::tactic::{Rule, Tactic};
 use crate::util::interrupt::{self, Interrupt};
 
-/// A way counts as so much, divided by what was learned.
-const LESSON: u64 = 1 << 20;
-/// In a longer run of sections the first one that leaves no choice is taken without a look at the others.
-const LONG: usize = 1_000;
+/// Fixed-point scale of a number of branches divided by a section's failure weight.
+const FAILURE_WEIGHT_SCALE: u64 = 1 << 20;
+/// Longer runs of sections take their first section without a choice, without a look at the others.
+const LONG_RUN_SECTIONS: usize = 1_000;
 /// Most blocks whose search may use the caller's stack.
 const FEW_BLOCKS: usize = 500;
-/// Most branches above one another there: about a megabyte.
-const DEEPEST: u32 = 2_000;
-/// The same on a stack of its own, and that stack's size in bytes.
-const DEEPEST_ON_OWN_STACK: u32 = 40_000;
+/// Deepest recursion on the caller's stack: about a megabyte.
+const MAX_DEPTH: u32 = 2_000;
+/// Deepest recursion on a stack of its own, and the size of this stack in bytes.
+const MAX_DEPTH_ON_OWN_STACK: u32 = 40_000;
 const OWN_STACK_BYTES: usize = 64 << 20;
 
 /// One search of a space for one capacity.
@@ -33,20 +33,20 @@ pub(super) struct PackingSearch<'a> {
     tactic: &'a Tactic,
     nodes: u64,
     budget: u64,
-    most_work: u64,
-    /// Branches above the current one, and most that the stack bears.
+    work_limit: u64,
+    /// Depth of recursion, and its limit.
     depth: u32,
-    deepest: u32,
+    max_depth: u32,
 }
 
 impl<'a> PackingSearch<'a> {
-    /// A search that starts with what others on the same capacity learned; `weights` may be empty.
+    /// A search of one capacity; `weights` are the sections' failure weights of earlier runs and may be empty.
     pub fn new(space: &'a Space, capacity: u64, tactic: &'a Tactic, weights: Vec<u64>) -> Self {
         let partial = PartialPacking::new(space, capacity, weights);
-        Self { partial, tactic, nodes: 0, budget: 0, most_work: 0, depth: 0, deepest: DEEPEST }
+        Self { partial, tactic, nodes: 0, budget: 0, work_limit: 0, depth: 0, max_depth: MAX_DEPTH }
     }
 
-    /// By block, once a packing was found.
+    /// Offsets by block, once a packing was found.
     pub fn offsets(&self) -> &[u64] {
         &self.partial.offsets
     }
@@ -60,14 +60,14 @@ impl<'a> PackingSearch<'a> {
         self.partial.work
     }
 
-    /// What was learned about the sections.
+    /// The failure weights of the sections.
     pub fn into_weights(self) -> Vec<u64> {
         self.partial.weights
     }
 
-    /// Searches for a packing, with at most `budget` nodes and about `most_work` looks. Once only.
-    pub fn run(&mut self, budget: u64, most_work: u64) -> Verdict {
-        (self.budget, self.most_work) = (budget, most_work);
+    /// Searches for a packing with at most `budget` nodes and about `work_limit` looks. To be called once.
+    pub fn run(&mut self, budget: u64, work_limit: u64) -> Verdict {
+        (self.budget, self.work_limit) = (budget, work_limit);
         if self.partial.begin() {
             self.solve_all()
         } else {
@@ -75,17 +75,17 @@ impl<'a> PackingSearch<'a> {
         }
     }
 
-    /// Deep recursions get a stack of their own, whatever thread the caller is on.
+    /// Searches all sections; deep recursions get a stack of their own.
     fn solve_all(&mut self) -> Verdict {
         let all = self.partial.floors.len();
         if self.partial.space.blocks.len() <= FEW_BLOCKS {
             return self.solve(0, all);
         }
-        self.deepest = DEEPEST_ON_OWN_STACK;
+        self.max_depth = MAX_DEPTH_ON_OWN_STACK;
         std::thread::scope(|scope| {
             let own = std::thread::Builder::new().stack_size(OWN_STACK_BYTES);
             let token = Interrupt::current();
-            // Where no thread can be had, or it died, nothing is known.
+            // Without a thread, or when it died, nothing is known.
             let run = own.spawn_scoped(scope, move || token.run(|| self.solve(0, all)));
             let verdict = run.ok().and_then(|thread| thread.join().ok().flatten());
             interrupt::ask();
@@ -95,12 +95,12 @@ impl<'a> PackingSearch<'a> {
 
     /// Packs what is left in the sections `[from, to)`.
     fn solve(&mut self, from: usize, to: usize) -> Verdict {
-        // The parts between which nothing lies across are independent: one that fails condemns all.
+        // Parts without a block across their border are independent: one without a packing leaves none for all.
         let mut part = from;
         for section in from..to {
             if section + 1 == to || self.partial.across[section] == 0 {
                 if (part..=section).any(|s| self.partial.floors[s].level != PLACED) {
-                    if self.depth >= self.deepest {
+                    if self.depth >= self.max_depth {
                         return Verdict::Spent;
                     }
                     self.depth += 1;
@@ -121,10 +121,10 @@ impl<'a> PackingSearch<'a> {
         self.partial.work += 2 * (to - from) as u64;
         let section = self.narrowest(from, to);
         let level = self.partial.floors[section].level;
-        let mut ways: smallvec::SmallVec<[u32; 16]> = self.partial.ways(section, level).collect();
-        ways.sort_unstable_by_key(|&block| self.tactic.rank[block as usize]);
-        let forced = ways.iter().any(|&block| self.partial.space.blocks[block as usize].pinned.is_some());
-        for &block in &ways {
+        let mut blocks: smallvec::SmallVec<[u32; 16]> = self.partial.blocks(section, level).collect();
+        blocks.sort_unstable_by_key(|&block| self.tactic.rank[block as usize]);
+        let forced = blocks.iter().any(|&block| self.partial.space.blocks[block as usize].pinned.is_some());
+        for &block in &blocks {
             let pinned = self.partial.space.blocks[block as usize].pinned.is_some();
             if forced && !pinned || self.partial.twin_is_left(block, level) {
                 continue;
@@ -151,7 +151,7 @@ impl<'a> PackingSearch<'a> {
         }
         self.nodes += 1;
         let mark = self.partial.changed();
-        if self.partial.leave_gap(section, &ways) {
+        if self.partial.leave_gap(section, &blocks) {
             let verdict = self.solve(from, to);
             if verdict != Verdict::Impossible {
                 return verdict;
@@ -162,10 +162,10 @@ impl<'a> PackingSearch<'a> {
     }
 
     fn is_spent(&self) -> bool {
-        self.nodes >= self.budget || self.partial.work >= self.most_work
+        self.nodes >= self.budget || self.partial.work >= self.work_limit
     }
 
-    /// The section with the fewest ways, of those in whose run nothing can get below what lies on the floor.
+    /// The section to branch on, by the rule, among sections whose floor no further block can get below.
     fn narrowest(&self, from: usize, to: usize) -> usize {
         let local = self.partial.space.whole && self.partial.space.solid;
         let lowest = (from..to).map(|section| self.partial.floors[section].level).min().unwrap_or(0);
@@ -185,15 +185,17 @@ impl<'a> PackingSearch<'a> {
                 for section in first..=last {
                     let floor = &self.partial.floors[section];
                     let slack = self.partial.limits[section] - level - floor.rest;
-                    let ways = floor.ways + u32::from(slack >= self.partial.space.grain);
-                    if ways <= 1 && to - from > LONG {
+                    let branches = floor.blocks + u32::from(slack >= self.partial.space.grain);
+                    if branches <= 1 && to - from > LONG_RUN_SECTIONS {
                         return section;
                     }
                     let key = match self.tactic.rule {
-                        Rule::Fewest => (u64::from(ways), slack),
-                        Rule::Learned => (u64::from(ways) * LESSON / self.partial.weights[section], slack),
-                        Rule::Tight => (slack, u64::from(ways)),
-                        Rule::Lowest => (level, u64::from(ways)),
+                        Rule::Fewest => (u64::from(branches), slack),
+                        Rule::FailureWeighted => {
+                            (u64::from(branches) * FAILURE_WEIGHT_SCALE / self.partial.weights[section], slack)
+                        }
+                        Rule::Tight => (slack, u64::from(branches)),
+                        Rule::Lowest => (level, u64::from(branches)),
                     };
                     if key < (best.0, best.1) {
                         best = (key.0, key.1, section);

@@ -10,15 +10,15 @@ use crate::usmp::instance::Instance;
 use crate::util::interrupt;
 
 /// Most cells of a space, summed over its blocks: bounds memory and the work of one node.
-const MOST_CELLS: usize = 1 << 20;
-/// Most of them in sections that stand for explicit conflicts: a block may be in many of these.
-const MOST_STACKED: usize = 1 << 17;
+const MAX_CELLS: usize = 1 << 20;
+/// Most cells in sections made of explicit conflicts: a block may be in many of these.
+const MAX_CONFLICT_CELLS: usize = 1 << 17;
 /// Most blocks that an exact search takes on: each may be a branch on its stack.
-const MOST_BLOCKS: usize = 32_000;
+const MAX_BLOCKS: usize = 32_000;
 /// Most neighbours, summed over the blocks of a space: bounds their memory.
-const MOST_NEIGHBOURS: usize = 1 << 22;
+const MAX_NEIGHBOURS: usize = 1 << 22;
 
-/// A section of time in which a block is in use, and the bytes it uses there, counted from its offset.
+/// A section of time in which a block is in use, and its bytes there, counted from its offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SpaceCell {
     pub section: u32,
@@ -78,7 +78,7 @@ impl Space {
     pub fn new(instance: &Instance, pool: u32, items: &[u32]) -> Option<Self> {
         let used: Vec<u32> =
             items.iter().copied().filter(|&item| !instance.items[item as usize].sections.is_empty()).collect();
-        if used.len() > MOST_BLOCKS {
+        if used.len() > MAX_BLOCKS {
             return None;
         }
         let base = instance.pools[pool as usize].base_address;
@@ -109,7 +109,7 @@ impl Space {
                 blocks[block as usize].cells.push(SpaceCell { section: section as u32, low, high });
             }
         }
-        if cells > MOST_CELLS {
+        if cells > MAX_CELLS {
             return None;
         }
         let mut space = Self { blocks, covers, spare: Vec::new(), base, grain: 1, solid: true, whole: true };
@@ -166,7 +166,7 @@ impl Space {
             }
             neighbours.sort_unstable();
             listed += neighbours.len();
-            if listed > MOST_NEIGHBOURS {
+            if listed > MAX_NEIGHBOURS {
                 return false;
             }
             let is_pinned = |other: &u32| self.blocks[*other as usize].pinned.is_some();
@@ -221,7 +221,7 @@ impl Space {
         }
     }
 
-    /// Where `other` can start when it must lie above `block` at `offset`, in all sections that both are in use in.
+    /// The least start of `other` above `block` at `offset`, in all sections in which both are in use.
     pub fn above(&self, block: &SpaceBlock, offset: u64, other: u32) -> u64 {
         let mut theirs = self.blocks[other as usize].cells.iter().peekable();
         let mut least = 0;
@@ -247,8 +247,7 @@ impl Space {
 /// Position in the list of items, first and last byte in use.
 type Use = (u32, u64, u64);
 
-/// The sets of items in use that no neighbouring set contains, in order of time; behind them, sets of items that conflict
-/// explicitly.
+/// The maximal sets of items in use at one step, in order of time; behind them, cliques of explicit conflicts.
 fn cliques(instance: &Instance, used: &[u32]) -> Option<Vec<Vec<Use>>> {
     let mut events: Vec<(i64, bool, Use)> = Vec::new();
     for (position, &item) in (0u32..).zip(used) {
@@ -282,13 +281,13 @@ fn cliques(instance: &Instance, used: &[u32]) -> Option<Vec<Vec<Use>>> {
             cells -= kept.pop().map_or(0, |last| last.len());
         }
         cells += live.len();
-        if cells > MOST_CELLS {
+        if cells > MAX_CELLS {
             return None;
         }
         kept.push(live.clone());
     }
     if let Some(graph) = instance.graph() {
-        let sets = graph.cover(&instance.items, used, MOST_STACKED)?;
+        let sets = graph.cover(&instance.items, used, MAX_CONFLICT_CELLS)?;
         // A section with one block forbids nothing that another section with it does not.
         let mut is_met = vec![false; instance.items.len()];
         sets.iter().flatten().for_each(|&item| is_met[item as usize] = true);

@@ -1,27 +1,28 @@
-//! Which section is branched on and which block is tried first. Owns the list of tactics that a search takes in turn.
+//! Branching rules: which section is branched on and which block is tried first. Owns the list of tactics.
 //!
-//! No single order wins: of the public hard instances some fall to wide blocks first within a few hundred nodes and
-//! resist large blocks first for millions, others the other way round. So short runs take turns, each restart with the
-//! order slightly shuffled (Gomes, Selman, Kautz: "Boosting combinatorial search through randomization", AAAI 1998).
+//! No single order wins. Some of the public hard instances take a few hundred nodes with wide blocks first and millions
+//! with large blocks first; for others it is the reverse. So short runs with different tactics alternate, and each restart
+//! perturbs the order (Gomes, Selman, Kautz: "Boosting combinatorial search through randomization", AAAI 1998).
 
 use super::space::{Space, SpaceBlock};
 use crate::usmp::random::Random;
 
-/// Which section of those that may be branched on is taken.
+/// How the section to branch on is chosen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The one with the fewest ways.
+    /// The section with the fewest branches.
     Fewest,
-    /// The one with the fewest ways for each time that it made a branch fail (Boussemart and others: "Boosting
-    /// systematic search by weighting constraints", ECAI 2004).
-    Learned,
-    /// The one with the fewest bytes to spare, unless another leaves no choice.
+    /// The section with the fewest branches per failure weight (dom/wdeg).
+    ///
+    /// Boussemart and others: "Boosting systematic search by weighting constraints", ECAI 2004.
+    FailureWeighted,
+    /// The section with the fewest bytes to spare; of equals the one with the fewest branches.
     Tight,
-    /// The one with the lowest floor, unless another leaves no choice.
+    /// The section with the lowest floor; of equals the one with the fewest branches.
     Lowest,
 }
 
-/// What makes a block come early.
+/// The key by which blocks are tried, largest first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BlockOrder {
     /// Sections in use.
@@ -37,17 +38,17 @@ enum BlockOrder {
 const TACTICS: [(Rule, BlockOrder); 8] = [
     (Rule::Fewest, BlockOrder::Width),
     (Rule::Fewest, BlockOrder::Size),
-    (Rule::Learned, BlockOrder::Width),
-    (Rule::Learned, BlockOrder::Size),
+    (Rule::FailureWeighted, BlockOrder::Width),
+    (Rule::FailureWeighted, BlockOrder::Size),
     (Rule::Tight, BlockOrder::Area),
     (Rule::Lowest, BlockOrder::Width),
-    (Rule::Learned, BlockOrder::Total),
+    (Rule::FailureWeighted, BlockOrder::Total),
     (Rule::Lowest, BlockOrder::Size),
 ];
 
-/// Tactics after which the list starts again, with other shuffles.
+/// Length of the list of tactics; it repeats, each time perturbed differently.
 pub(super) const ROUND: u64 = TACTICS.len() as u64;
-/// A shuffle multiplies what makes a block come early by 1 to 1.5.
+/// A perturbation multiplies a block's key by 1 to 1.5.
 const NOISE_PERCENT: usize = 50;
 
 /// How one run branches.
@@ -58,7 +59,7 @@ pub(super) struct Tactic {
 }
 
 impl Tactic {
-    /// The tactic of the `turn`-th run; the first round is not shuffled.
+    /// The tactic of the `turn`-th run; the first round is not perturbed.
     pub fn new(space: &Space, turn: u64, seed: u64) -> Self {
         let (rule, order) = TACTICS[(turn % ROUND) as usize];
         let mut random = Random::new(seed ^ turn.wrapping_mul(0x2545_f491_4f6c_dd1d));

@@ -1,21 +1,21 @@
-//! One pool's items and, of every two whose bytes may meet, how far one must lie above the other.
+//! Disjunctions of one pool: for every two items whose bytes may meet, the distances of one above the other.
 //!
-//! Two items whose bytes may meet keep out of a range of differences of offsets ([`Pairs`]), so one lies at least so far
-//! above the other, or the other at least so far above the one. Owns these edges and the offsets that suit an item; which
-//! of the two lies above is for `decisions`.
+//! Such a pair has a forbidden range of differences of offsets ([`Pairs`]). One item lies at least the range's end above
+//! the other, or the other at least the range's start above the one. Owns these edges and the aligned offsets of items;
+//! `disjunctive_search` decides which item lies above.
 
 use crate::usmp::arithmetic::gcd;
 use crate::usmp::instance::Instance;
 use crate::usmp::pairs::Pairs;
 
-/// A pair and what it must keep out of: the first's offset less the second's must not lie in `[low, high)`.
+/// A pair of items: the first's offset less the second's must not lie in `[low, high)`.
 pub(super) struct Edge {
     pub items: (u32, u32),
     pub low: i64,
     pub high: i64,
 }
 
-/// What is decided about an edge.
+/// The decision about an edge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Open,
@@ -50,14 +50,14 @@ pub(super) struct Member {
 pub(super) struct Side {
     pub edge: u32,
     pub other: u32,
-    /// The way in which this item lies above, and so far above the other.
+    /// The decision for this item above the other, and the distance it then keeps.
     pub above: (Decision, i64),
-    /// So far the other lies above this one where it does.
+    /// The distance the other keeps where it lies above this one.
     pub below: i64,
 }
 
-/// One pool's items and the pairs of them that may meet.
-pub(super) struct Meetings {
+/// One pool's items and the pairs whose bytes may meet.
+pub(super) struct Disjunctions {
     pub members: Vec<Member>,
     pub edges: Vec<Edge>,
     base: i64,
@@ -65,8 +65,8 @@ pub(super) struct Meetings {
     pub grain: u64,
 }
 
-impl Meetings {
-    /// The items among `items` that are ever in use; they lie in `pool`.
+impl Disjunctions {
+    /// The disjunctions of those of `items` in use at some step; all lie in `pool`.
     pub fn new(instance: &Instance, pairs: &Pairs, pool: u32, items: &[u32]) -> Self {
         let mut place = vec![u32::MAX; instance.items.len()];
         let mut members = Vec::with_capacity(items.len());
@@ -103,7 +103,7 @@ impl Meetings {
             }
         }
         if base == 0 && members.iter().all(|member| member.alignment == 1) {
-            // Least offsets are then sums of what keeps pairs apart.
+            // Least offsets are then sums of these distances.
             let of_edges = edges
                 .iter()
                 .fold(0, |all, edge: &Edge| gcd(all, gcd(edge.high.unsigned_abs(), (1 - edge.low).unsigned_abs())));

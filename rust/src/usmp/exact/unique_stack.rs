@@ -1,12 +1,12 @@
-//! A stack of numbers, each in it once: what has changed and is still to be looked at. Owns nothing else.
+//! A stack of numbers without duplicates, for changes that wait for propagation. Owns nothing else.
 
-/// See the module.
-pub(super) struct Marked {
+/// A stack that holds each number at most once.
+pub(super) struct UniqueStack {
     stack: Vec<u32>,
     is_in: Vec<bool>,
 }
 
-impl Marked {
+impl UniqueStack {
     /// Nothing, of numbers below `count`.
     pub fn new(count: usize) -> Self {
         Self { stack: Vec::with_capacity(count), is_in: vec![false; count] }

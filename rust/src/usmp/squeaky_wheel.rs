@@ -1,9 +1,9 @@
-//! Squeaky wheel: what ended too high goes earlier into the order of first fit, again and again.
+//! Squeaky wheel optimisation: items that end too high move to an earlier place in the order of first fit.
 //!
-//! After Joslin and Clements, "Squeaky wheel optimization" (Journal of Artificial Intelligence Research 10, 1999): place
-//! everything, blame what ends above the target, move each of these to a random earlier place, place everything again. No
-//! plan is ever refused, so the walk leaves every dead end; it finds good plans of small problems in a few hundred passes,
-//! where local search is still cooling. Owns that walk; first fit is `placer`'s.
+//! After Joslin and Clements, "Squeaky wheel optimization" (Journal of Artificial Intelligence Research 10, 1999). A pass
+//! places all items, blames those above the target and moves each of them to a random earlier position. Every plan is
+//! accepted, so no local optimum traps the search. Small problems have good plans after a few hundred passes, while
+//! annealing is still cooling. Owns the passes; first fit is in `placer`.
 
 use super::instance::Instance;
 use super::item::PlanCost;
@@ -12,14 +12,14 @@ use super::placer::{OrderedPlan, Placer};
 use super::random::Random;
 
 /// Most starts.
-const STARTS: usize = 4;
-/// The target lies this part of the way from the best peak to the bound.
-const AIM: u64 = 2;
+const MAX_STARTS: usize = 4;
+/// The target is the best peak less the gap to the lower bound, divided by this.
+const TARGET_DIVISOR: u64 = 2;
 
-/// The best plan of `turns` passes from the best of `starts`, which is not empty, and how many were made.
-pub(crate) fn walk(placer: &mut Placer, starts: &[OrderedPlan], turns: u64, seed: u64) -> (OrderedPlan, u64) {
+/// The best plan of `passes` passes from the best of `starts` (at least one), and the number of passes made.
+pub(crate) fn improve(placer: &mut Placer, starts: &[OrderedPlan], passes: u64, seed: u64) -> (OrderedPlan, u64) {
     let instance = placer.instance();
-    let starts = &starts[..starts.len().min(STARTS)];
+    let starts = &starts[..starts.len().min(MAX_STARTS)];
     let mut best = starts[0].clone();
     let mut random = Random::new(seed);
     let mut blame = Blame { targets: targets(instance, &best.cost), ..Blame::default() };
@@ -27,7 +27,7 @@ pub(crate) fn walk(placer: &mut Placer, starts: &[OrderedPlan], turns: u64, seed
     for (round, start) in (1u64..).zip(starts) {
         let mut order = start.order.clone();
         placer.place_all(&order);
-        while done < turns * round / starts.len() as u64 && !instance.proves_optimal(&best.cost, &[]) {
+        while done < passes * round / starts.len() as u64 && !instance.proves_optimal(&best.cost, &[]) {
             if !blame.reorder(placer, &mut order, &mut random) {
                 break;
             }
@@ -42,14 +42,14 @@ pub(crate) fn walk(placer: &mut Placer, starts: &[OrderedPlan], turns: u64, seed
     (best, done)
 }
 
-/// Peaks between those of the best plan and what is possible, in bytes, by pool.
+/// Peaks between those of the best plan and the lower bounds, in bytes, by pool.
 fn targets(instance: &Instance, best: &PlanCost) -> Vec<u64> {
-    let aim = |(pool, spec): (usize, &Pool)| {
+    let target = |(pool, spec): (usize, &Pool)| {
         let peak = best.peaks[pool];
-        let wanted = peak - peak.saturating_sub(instance.goal(pool)).div_ceil(AIM);
+        let wanted = peak - peak.saturating_sub(instance.goal(pool)).div_ceil(TARGET_DIVISOR);
         wanted.min(spec.limit_bytes.unwrap_or(u64::MAX))
     };
-    instance.pools.iter().enumerate().map(aim).collect()
+    instance.pools.iter().enumerate().map(target).collect()
 }
 
 #[derive(Default)]
@@ -64,12 +64,12 @@ struct Blame {
 }
 
 impl Blame {
-    /// Moves what ends above its target, or was denied its preferred pool, to earlier places. `false` when nothing did.
+    /// Moves items above their target, or outside their preferred pool, to earlier positions. `false` where there is none.
     fn reorder(&mut self, placer: &Placer, order: &mut Vec<u32>, random: &mut Random) -> bool {
         self.places.clear();
         self.kept.clear();
         for (position, &index) in (0u32..).zip(order.iter()) {
-            let there = placer.lying(index);
+            let there = placer.placed(index);
             if there.spill > 0 || there.end > self.targets[there.pool as usize] {
                 self.places.push((random.below(position as usize + 1) as u32, index));
             } else {

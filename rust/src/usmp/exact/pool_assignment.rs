@@ -1,14 +1,14 @@
-//! Every way to share a handful of items out among their pools, each pool packed as low as can be.
+//! Complete enumeration of pool assignments for a handful of items, each pool packed to its least peak.
 //!
-//! Pools know nothing of one another once it is settled who lies where, so the least peak of a pool is a question of its
-//! own, asked once for each set of items, whatever the others do. Owns the ways and what has been asked; `above` answers.
+//! Pools are independent once every item has its pool. So the least peak is found once for each set of items and kept.
+//! Owns the assignments and these answers; `disjunctive_ladder` finds a peak.
 
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::above;
-use super::meetings::Meetings;
+use super::disjunctions::Disjunctions;
+use super::disjunctive_ladder;
 use super::packing::{in_pool, put, Goal, Packing};
 use crate::usmp::arithmetic::aligned;
 use crate::usmp::arrangement::Arrangement;
@@ -19,22 +19,22 @@ use crate::usmp::pairs::Pairs;
 use crate::usmp::solver::Outcome;
 use crate::util::interrupt;
 
-/// Most items that are not pinned.
-pub(super) const MOST_ITEMS: usize = 7;
-/// Most ways to share them out: what two pools for each take, and more.
-const MOST_WAYS: u64 = 1 << 12;
+/// Most items without a pin.
+pub(super) const MAX_ITEMS: usize = 7;
+/// Most assignments: enough for two pools for each item, and more.
+const MAX_ASSIGNMENTS: u64 = 1 << 12;
 /// Most nodes for one set of items in one pool.
-const NODES: u64 = 1 << 14;
+const MAX_NODES_PER_PACKING: u64 = 1 << 14;
 
-/// The best of all plans, or `arrangement` where none is better or too many would have to be looked at.
-pub(super) fn share_out(instance: &Instance, arrangement: Arrangement) -> Outcome {
+/// The best plan of all assignments, or `arrangement` where none is better or there are too many.
+pub(super) fn assign_pools(instance: &Instance, arrangement: Arrangement) -> Outcome {
     let items = instance.movable();
-    let ways = items.iter().map(|&item| instance.items[item as usize].candidates.len() as u64);
-    let few = ways.fold(1, u64::saturating_mul) <= MOST_WAYS;
+    let assignments = items.iter().map(|&item| instance.items[item as usize].candidates.len() as u64);
+    let few = assignments.fold(1, u64::saturating_mul) <= MAX_ASSIGNMENTS;
     let Some(pairs) = instance.pairs().filter(|_| few) else {
         return Outcome::of(arrangement, StopReason::TooLarge, 0);
     };
-    let mut all = Sharing {
+    let mut all = PoolAssignment {
         instance,
         pairs,
         slots: instance.preferred(),
@@ -52,12 +52,12 @@ pub(super) fn share_out(instance: &Instance, arrangement: Arrangement) -> Outcom
     Outcome { arrangement, stop_reason, iterations: all.nodes, proved: SmallVec::new(), exhausted: all.proved }
 }
 
-struct Sharing<'a> {
+struct PoolAssignment<'a> {
     instance: &'a Instance<'a>,
     pairs: &'a Pairs,
-    /// The pools that items are in for now; their offsets count only once a pool is packed.
+    /// The current pools of all items; offsets count only once a pool is packed.
     slots: Vec<Slot>,
-    /// The least peak and where that puts the items, by pool and items.
+    /// The least peak and its packing, by pool and items.
     known: BTreeMap<(u32, Vec<u32>), (u64, Packing)>,
     /// The least cost and, where it was found here, its slots.
     best: (PlanCost, Option<Vec<Slot>>),
@@ -66,7 +66,7 @@ struct Sharing<'a> {
     proved: bool,
 }
 
-impl Sharing<'_> {
+impl PoolAssignment<'_> {
     /// Tries all pools for `left`.
     fn choose(&mut self, left: &[u32]) {
         let Some((&item, rest)) = left.split_first() else { return self.pack() };
@@ -98,24 +98,24 @@ impl Sharing<'_> {
         }
     }
 
-    /// The least peak of `pool` with what is in it for now.
+    /// The least peak of `pool` with its current items.
     fn least(&mut self, pool: u32) -> &(u64, Packing) {
         let items = in_pool(pool, &self.slots);
         let (instance, pairs) = (self.instance, self.pairs);
         self.known.entry((pool, items)).or_insert_with_key(|(pool, items)| {
-            let meetings = Meetings::new(instance, pairs, *pool, items);
+            let disjunctions = Disjunctions::new(instance, pairs, *pool, items);
             // One above the other, all of them fit below this.
             let room = items.iter().map(|&item| &instance.items[item as usize]).map(|item| {
                 let alignments = item.candidates.iter().map(|candidate| candidate.alignment);
                 item.size_bytes + item.pinned.unwrap_or(0) + alignments.max().unwrap_or(0)
             });
             let below = room.sum::<u64>() + 1;
-            let goal = Goal { bound: 0, below, nodes: NODES, work: u64::MAX, seed: 0, threads: 1 };
-            let found = above::descend(&meetings, &goal);
+            let goal = Goal { bound: 0, below, nodes: MAX_NODES_PER_PACKING, work: u64::MAX, seed: 0, threads: 1 };
+            let found = disjunctive_ladder::descend(&disjunctions, &goal);
             self.nodes += found.nodes;
-            let packing: Packing = meetings.items().zip(found.offsets.unwrap_or_default()).collect();
+            let packing: Packing = disjunctions.items().zip(found.offsets.unwrap_or_default()).collect();
             let end = |&(item, offset): &(u32, u64)| offset + instance.items[item as usize].size_bytes;
-            let empty = meetings.items().next().is_none();
+            let empty = disjunctions.items().next().is_none();
             let peak = packing.iter().map(end).max().unwrap_or(if empty { 0 } else { goal.below });
             self.proved &= found.bound >= peak;
             (peak, packing)
