@@ -15,7 +15,7 @@ use crate::model::graph::{CascaderGraph, Input, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
 use crate::model::memory::Memories;
 use crate::model::operation::{LookUpTable, NpuOperation, Upscale};
-use crate::model::program::{Content, LiveWindow, Moved, Placement, Program, Step, Stripe, View};
+use crate::model::program::{Content, CopySource, LiveWindow, Placement, Program, Step, Stripe, View};
 use crate::stripe::{Axis, Span};
 use crate::util::interrupt;
 
@@ -111,15 +111,15 @@ impl<'a> Replay<'a> {
         Err(Complaint::Lifetime { step, buffer, first: b.first_step, last: b.last_step })
     }
 
-    fn copy(&mut self, step: usize, moved: Moved, buffer: BufferId) -> Result<(), Complaint> {
+    fn copy(&mut self, step: usize, moved: CopySource, buffer: BufferId) -> Result<(), Complaint> {
         self.alive(step, buffer)?;
         let size_bytes = self.program.buffers[buffer].size_bytes;
         match moved {
-            Moved::Constants(part, piece) => {
+            CopySource::Constants(part, piece) => {
                 size(buffer, size_bytes, copied_bytes(self.graph, part, piece))?;
                 self.staged[buffer] = Some((part, piece));
             }
-            Moved::Tensor { tensor, from } => {
+            CopySource::Tensor { tensor, from } => {
                 self.alive(step, from)?;
                 size(buffer, size_bytes, self.graph.tensors[tensor].size_bytes())?;
                 let [height, width] = self.graph.tensors[tensor].plane;
@@ -369,7 +369,7 @@ impl<'a> Replay<'a> {
 }
 
 /// What windows touch along an axis.
-struct Reached {
+struct TouchedRange {
     /// Padding before and behind.
     padding: [i64; 2],
     /// The first and the last row or column that is read.
@@ -380,11 +380,11 @@ struct Reached {
 }
 
 /// The rows or columns of an input that an operation touches for `out`, index by index.
-fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis, out: Span) -> Reached {
+fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis, out: Span) -> TouchedRange {
     let (inside_of, upscale) = (input.inside.span(axis), if operand == 0 { kernel.upscale } else { Upscale::None });
     if kernel.is_repeated(operand, axis as usize) {
         let only = inside_of.start;
-        return Reached { padding: [0; 2], inside: (only, only), given: (only, only + 1) };
+        return TouchedRange { padding: [0; 2], inside: (only, only), given: (only, only + 1) };
     }
     let Span { start: first, end: extent } = inside_of;
     let (factor, zeros) = (upscale.factor(), upscale == Upscale::Zeros);
@@ -402,7 +402,11 @@ fn touched(kernel: &NpuOperation, (operand, input): (usize, &Input), axis: Axis,
     // The device counts from a row that exists: a zero ahead of it is padding.
     let zero = if zeros && least > 0 { least % factor } else { 0 };
     let padding = [zero.max(first * factor - least), (most + 1 - extent * factor).max(0)];
-    Reached { padding, inside, given: ((least + zero).max(first * factor) / factor, (most / factor + 1).min(extent)) }
+    TouchedRange {
+        padding,
+        inside,
+        given: ((least + zero).max(first * factor) / factor, (most / factor + 1).min(extent)),
+    }
 }
 
 /// Bytes that a copy of a Part's constants, or of one slice of them, writes.

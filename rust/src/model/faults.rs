@@ -5,7 +5,7 @@
 use thiserror::Error;
 
 use crate::model::ids::{IdVec, TensorId};
-use crate::model::operation::{Joined, Layout, NpuOperation, SecondOperand, Upscale};
+use crate::model::operation::{JoinedOperation, Layout, NpuOperation, SecondOperand, Upscale};
 use crate::model::parts::{Input, Part, Tensor};
 use crate::stripe::{Axis, Region, Span};
 
@@ -118,7 +118,7 @@ pub(super) fn check_part(
     }
     check_boxes(output, part, kernel)?;
     let mut inputs = &part.inputs[..];
-    for Joined { operation, region, .. } in &kernel.joined {
+    for JoinedOperation { operation, region, .. } in &kernel.joined {
         let (own, others) = inputs.split_at(operation.inputs());
         check_operation(tensors, part, operation, (own, region.spans.map(Span::len)))?;
         inputs = others;
@@ -131,7 +131,7 @@ pub(super) fn check_part(
 fn check_boxes(output: &Tensor, part: &Part, kernel: &NpuOperation) -> Result<(), GraphError> {
     let fault = |fault: String| Err(GraphError::Operation { part: part.name.clone(), fault });
     let whole = Region::at([0; 2], output.plane);
-    let of = |joined: &Joined| [joined.first_channel, joined.first_channel + joined.operation.ofm_depth];
+    let of = |joined: &JoinedOperation| [joined.first_channel, joined.first_channel + joined.operation.ofm_depth];
     let mut elements = 0;
     for (index, joined) in kernel.joined.iter().enumerate() {
         let (operation, region, channels) = (&joined.operation, joined.region, of(joined));
@@ -139,7 +139,7 @@ fn check_boxes(output: &Tensor, part: &Part, kernel: &NpuOperation) -> Result<()
         if region.meet(&whole) != Some(region) || channels[0] < 0 || bytes > output.pixel_bytes {
             return fault(format!("joins an operation that writes beyond '{}'", output.name));
         }
-        let meets = |before: &&Joined| {
+        let meets = |before: &&JoinedOperation| {
             let [first, end] = of(before);
             before.region.meet(&region).is_some() && first < channels[1] && channels[0] < end
         };

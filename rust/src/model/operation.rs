@@ -55,17 +55,17 @@ pub struct NpuOperation {
     /// The same constants encoded for being copied as a whole, where another encoding is better then.
     pub staged: Option<Encoding>,
     /// The same constants encoded in slices of output channels, if that was done.
-    pub sliced: Option<Sliced>,
+    pub sliced: Option<SlicedConstants>,
     /// Of a Part whose output several operations make: these, each with its box of the output. They make the Part's
     /// pieces.
-    pub joined: Vec<Joined>,
+    pub joined: Vec<JoinedOperation>,
     /// What command streams will say of it.
-    pub emitted: Arc<Emitted>,
+    pub emitted: Arc<StreamTemplate>,
 }
 
 /// One of several operations that together make an output: the boxes are apart and cover it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Joined {
+pub struct JoinedOperation {
     /// The operation, whose own first row, column and channel are those of its box.
     pub operation: NpuOperation,
     /// Rows and columns that it makes.
@@ -77,7 +77,7 @@ pub struct Joined {
 /// What command streams say of an operation whatever its stripe, so that they are predicted word for word; nothing where
 /// none are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Emitted {
+pub struct StreamTemplate {
     /// Registers and their values: where a stripe touches no padding, and where it does.
     pub registers: [Vec<(Register, u64)>; 2],
     /// Which bytes its weights and scales are, equal numbers for equal bytes: in place, staged, and of each slice.
@@ -100,7 +100,7 @@ pub struct Encoding {
 
 /// Constants encoded for several operations, each of which makes some of the output channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sliced {
+pub struct SlicedConstants {
     /// Output channels of a slice; the last may have fewer.
     pub depth: i64,
     /// OFM block depth that the slices are encoded for.

@@ -132,7 +132,7 @@ impl Stripe {
 
 /// What a copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum CopySource {
     /// Constants of a Part, those of a piece or all, from where the device keeps constants.
     Constants(PartId, Option<Piece>),
     /// A whole tensor from another buffer.
@@ -151,7 +151,7 @@ pub enum Step {
     /// Copy something into a buffer, from one pool to another.
     Copy {
         /// What, and from where.
-        moved: Moved,
+        moved: CopySource,
         /// Destination.
         buffer: BufferId,
         /// Modelled cycles.

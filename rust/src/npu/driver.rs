@@ -329,13 +329,13 @@ mod tests {
     static ALONE: Mutex<()> = Mutex::new(());
 
     #[repr(align(16))]
-    struct Aligned<const N: usize>([u8; N]);
+    struct AlignedBytes<const N: usize>([u8; N]);
 
     /// A payload that copies 16 bytes from region 0 to offset 16 of region 1.
-    fn payload(config: u32) -> Aligned<96> {
+    fn payload(config: u32) -> AlignedBytes<96> {
         let header = [0x3150_4F43, 0x0010_0001, config, 0x1006_0000, 5, 5, 5, 0x000A_0002];
         let stream = [0x0000_0130, 0x0001_0131, 0x4030, 0, 0x4031, 16, 0x4032, 16, 0x0000_0010, 0xFFFF_0000];
-        let mut out = Aligned([0; 96]);
+        let mut out = AlignedBytes([0; 96]);
         for (bytes, word) in out.0.chunks_exact_mut(4).zip(header.iter().chain(&stream)) {
             bytes.copy_from_slice(&u32::to_le_bytes(*word));
         }
@@ -349,7 +349,7 @@ mod tests {
         unsafe { CStr::from_ptr(ethoscade_sim_last_error()) }.to_string_lossy().into_owned()
     }
 
-    fn invoke(drv: *mut EthosuDriver, payload: &Aligned<96>, bases: &mut [u64], sizes: &[usize]) -> c_int {
+    fn invoke(drv: *mut EthosuDriver, payload: &AlignedBytes<96>, bases: &mut [u64], sizes: &[usize]) -> c_int {
         let (data, count) = (payload.0.as_ptr().cast(), bases.len() as c_int);
         // SAFETY: all pointers are those of live arrays of the given sizes.
         unsafe {
@@ -363,8 +363,8 @@ mod tests {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let drv = ethosu_reserve_driver();
         assert_eq!(ethosu_wait(drv, true), NOT_INVOKED);
-        let constants = Aligned(*b"sixteen bytes...");
-        let mut arena = Aligned([0u8; 48]);
+        let constants = AlignedBytes(*b"sixteen bytes...");
+        let mut arena = AlignedBytes([0u8; 48]);
         let mut bases = [constants.0.as_ptr() as u64, arena.0.as_mut_ptr() as u64, arena.0.as_mut_ptr() as u64];
         assert_eq!(invoke(drv, &payload(0x3008), &mut bases, &[16, 48, 48]), OK, "{}", error());
         assert_eq!(&arena.0[16..32], b"sixteen bytes...");
@@ -400,8 +400,8 @@ mod tests {
                     let mut device = EthosuDriver { opaque: [0; 8] };
                     let drv = &raw mut device;
                     assert_eq!(ethosu_init(drv, std::ptr::null_mut(), std::ptr::null(), 0, 1, 1), OK);
-                    let constants = Aligned([number; 16]);
-                    let mut arena = Aligned([0xFFu8; 48]);
+                    let constants = AlignedBytes([number; 16]);
+                    let mut arena = AlignedBytes([0xFFu8; 48]);
                     start.wait();
                     for turn in 0..200 {
                         let mut bases = [constants.0.as_ptr() as u64, arena.0.as_mut_ptr() as u64];

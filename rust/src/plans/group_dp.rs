@@ -362,12 +362,12 @@ impl GroupDp<'_, '_> {
         let mut all = Vec::new();
         for (owner, (_, steps)) in (0u32..).zip(&mut *fresh) {
             self.scratch.add(steps, 0, 0);
-            all.extend(steps.drain(..).map(|step| Owned { owner, step }));
+            all.extend(steps.drain(..).map(|step| BucketEntry { owner, step }));
         }
-        let mut front: Vec<Owned> = self.scratch.front().map(|(number, ..)| all[number]).collect();
+        let mut front: Vec<BucketEntry> = self.scratch.front().map(|(number, ..)| all[number]).collect();
         let taken = thin_to(&mut front, self.pass.resolution, limit);
         self.table.crowded = Some(self.table.crowded.map_or(taken, |coarsest| coarsest.max(taken)));
-        for Owned { owner, step } in front {
+        for BucketEntry { owner, step } in front {
             fresh[owner as usize].1.push(step);
         }
     }
@@ -450,12 +450,12 @@ impl GroupDp<'_, '_> {
 
 /// An extended group and the number of its bucket.
 #[derive(Clone, Copy)]
-struct Owned {
+struct BucketEntry {
     owner: u32,
     step: GrowthStep,
 }
 
-impl Point for Owned {
+impl Point for BucketEntry {
     fn memory_bytes(&self) -> u64 {
         self.step.bytes
     }

@@ -27,19 +27,19 @@ use crate::stripe::{Axis, Span};
 /// A tensor that has a whole buffer. Its rows live and die one by one; where stripes are columns, it does so as a
 /// whole.
 #[derive(Clone, Copy, Debug)]
-struct Whole {
+struct WholeTensor {
     extent: i64,
     size_bytes: u64,
     row_bytes: u64,
     in_rows: bool,
 }
 
-impl Whole {
-    fn new(graph: &CascaderGraph, tensor: TensorId, axis: Axis) -> Whole {
+impl WholeTensor {
+    fn new(graph: &CascaderGraph, tensor: TensorId, axis: Axis) -> WholeTensor {
         let tensor = &graph.tensors[tensor];
         let row_bytes = tensor.plane[1] as u64 * tensor.pixel_bytes;
         let extent = tensor.plane[axis as usize];
-        Whole { extent, size_bytes: tensor.size_bytes(), row_bytes, in_rows: axis == Axis::Height }
+        WholeTensor { extent, size_bytes: tensor.size_bytes(), row_bytes, in_rows: axis == Axis::Height }
     }
 
     /// Bytes in use while `span` of it along the rolling axis is.
@@ -61,9 +61,9 @@ pub struct LiveBytes {
     /// Per Part, the group's reads of its output.
     readers: Vec<SmallVec<[TensorReads; 2]>>,
     /// Tensors made before that nobody wants after the group, with the group's reads of them.
-    dying: Vec<(Whole, SmallVec<[TensorReads; 2]>)>,
+    dying: Vec<(WholeTensor, SmallVec<[TensorReads; 2]>)>,
     /// Per Part, its output if somebody outside the group wants it.
-    kept: Vec<Option<Whole>>,
+    kept: Vec<Option<WholeTensor>>,
     /// Bytes that stay from the group's first step to its last.
     resident_bytes: u64,
 }
@@ -84,7 +84,7 @@ impl LiveBytes {
         let count = last.since(first) + 1;
         let (mut inside, mut readers) = (Vec::with_capacity(count), vec![SmallVec::new(); count]);
         let mut ids: Vec<TensorId> = Vec::new();
-        let mut dying: Vec<(Whole, SmallVec<[TensorReads; 2]>)> = Vec::new();
+        let mut dying: Vec<(WholeTensor, SmallVec<[TensorReads; 2]>)> = Vec::new();
         for reader in (0..count).filter(|_| is_group) {
             let inputs = &graph.parts[first.after(reader)].inputs;
             let made = PartReads::new(graph, inputs, axis, |tensor| graph.made_since(tensor, first));
@@ -93,7 +93,7 @@ impl LiveBytes {
                 is_dying.then(|| {
                     ids.iter().position(|&id| id == tensor).unwrap_or_else(|| {
                         ids.push(tensor);
-                        dying.push((Whole::new(graph, tensor, axis), SmallVec::new()));
+                        dying.push((WholeTensor::new(graph, tensor, axis), SmallVec::new()));
                         ids.len() - 1
                     })
                 })
@@ -103,7 +103,7 @@ impl LiveBytes {
             inside.push(made);
         }
         let wanted_later = |part: PartId| is_group && (part == last || graph.outlives(graph.output(part), last));
-        let whole = |part: PartId| wanted_later(part).then(|| Whole::new(graph, graph.output(part), axis));
+        let whole = |part: PartId| wanted_later(part).then(|| WholeTensor::new(graph, graph.output(part), axis));
         let resident_bytes = resident_bytes(graph, first, last, &ids, is_group);
         let kept = first.through(last).map(whole).collect();
         LiveBytes { inside, readers, dying, kept, resident_bytes }
@@ -424,7 +424,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::schedule::demand::Recorded;
+    use crate::schedule::demand::RecordingWalker;
     use crate::schedule::stripe_order::{wanted, StripeOrder};
     use crate::testing::schedules::{arbitrary_network, arbitrary_plans};
 
@@ -448,7 +448,7 @@ mod tests {
                     let order: Vec<_> = order.iter().map(|&(part, span)| (plan.offset(part), span)).collect();
                     let mut walker = GroupRun::new(&live, &plan.stripes, &ends, &shares);
                     walker.restart();
-                    let mut run = Recorded { walker, stripes: Vec::new() };
+                    let mut run = RecordingWalker { walker, stripes: Vec::new() };
                     live.wanted_later().for_each(|part| demand(&mut run, part, ends[part]));
                     prop_assert_eq!(&run.stripes, &order);
                     // What every stripe changed comes to what there is, and so it does once more.

@@ -235,18 +235,18 @@ mod tests {
     }
 
     /// A walk whose stripes are written down until all of the first Part's output was asked for.
-    struct Watched<'a> {
+    struct RecordedWalk<'a> {
         walk: RowWalk<'a>,
         stripes: Vec<(usize, Span)>,
     }
 
-    impl Watched<'_> {
+    impl RecordedWalk<'_> {
         fn has_ended(&self) -> bool {
             self.walk.made[0] == self.walk.row_cache.wanted()[0].end
         }
     }
 
-    impl Walker for Watched<'_> {
+    impl Walker for RecordedWalk<'_> {
         fn next(&mut self, part: usize, rows: Span) -> Option<Span> {
             self.walk.next(part, rows)
         }
@@ -282,7 +282,7 @@ mod tests {
                     let key = (plan.first, plan.tiling.roll, spans.clone().into());
                     let extents = [1, 2, 3, 5, plan.stripes[0]];
                     let row_cache = RowCache::new(&graph, key, &extents);
-                    let mut watched = Watched { walk: row_cache.walk(&plan.stripes[1..]), stripes: Vec::new() };
+                    let mut watched = RecordedWalk { walk: row_cache.walk(&plan.stripes[1..]), stripes: Vec::new() };
                     row_cache.ends.iter().for_each(|&part| demand(&mut watched, part, spans[part]));
                     prop_assert!(behind.starts_with(&watched.stripes), "{:?} {behind:?}", watched.stripes);
                     prop_assert!(watched.has_ended() || watched.stripes == behind);

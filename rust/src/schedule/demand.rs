@@ -46,7 +46,7 @@ pub fn stripe_behind(made: i64, extent: i64, wanted: Span) -> Span {
 
 /// A walker whose stripes are written down.
 #[cfg(test)]
-pub struct Recorded<W> {
+pub struct RecordingWalker<W> {
     /// Who walks.
     pub walker: W,
     /// Parts and stripes in the order in which they are made.
@@ -54,7 +54,7 @@ pub struct Recorded<W> {
 }
 
 #[cfg(test)]
-impl<W: Walker> Walker for Recorded<W> {
+impl<W: Walker> Walker for RecordingWalker<W> {
     fn next(&mut self, part: usize, rows: Span) -> Option<Span> {
         self.walker.next(part, rows)
     }

@@ -11,7 +11,7 @@
 use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::ids::{BufferId, IdVec};
 use crate::model::operation::Cost;
-use crate::model::program::{Moved, Program, Step, Stripe};
+use crate::model::program::{CopySource, Program, Step, Stripe};
 
 /// The unit of `Load::burden` is one part in so many of a kernel's cycles.
 const BURDENS: u64 = 32;
@@ -185,11 +185,11 @@ pub fn total_cycles(program: &Program) -> u64 {
     for step in &program.steps {
         kernels.push(count);
         match step {
-            Step::Copy { moved: Moved::Constants(..), buffer, cycles } => {
+            Step::Copy { moved: CopySource::Constants(..), buffer, cycles } => {
                 let since = count - kernels[program.buffers[*buffer].first_step as usize];
                 ready[*buffer] = Some(clock.copy(*cycles, since));
             }
-            Step::Copy { moved: Moved::Tensor { .. }, cycles, .. } => {
+            Step::Copy { moved: CopySource::Tensor { .. }, cycles, .. } => {
                 count += 1;
                 clock.kernel(Load::of_copy(*cycles), None);
             }

@@ -14,7 +14,7 @@ use crate::model::ids::{BufferId, Id, IdVec, PartId, Piece, TensorId};
 use crate::model::memory::{Candidates, Memories};
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::{CopiedTensor, Plan, Staging};
-use crate::model::program::{Buffer, Content, Moved, Program, Step, Stripe, View};
+use crate::model::program::{Buffer, Content, CopySource, Program, Step, Stripe, View};
 use crate::schedule::lifetimes::{is_tiled, set_lifetimes};
 use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
 use crate::schedule::tables::load_tables;
@@ -250,7 +250,7 @@ impl Builder<'_> {
         // Where it lies is not known yet: the preferred pool stands for it.
         let [source, target] = [from, buffer].map(|buffer| self.program.buffers[buffer].pools[0]);
         let cycles = tensor_copy_cycles(&self.graph.device, bytes, source, target).unwrap_or(0);
-        self.program.steps.push(Step::Copy { moved: Moved::Tensor { tensor, from }, buffer, cycles });
+        self.program.steps.push(Step::Copy { moved: CopySource::Tensor { tensor, from }, buffer, cycles });
     }
 
     /// Copy the operands of a group that are to be copied, each once.
@@ -485,7 +485,7 @@ impl Builder<'_> {
         }
         let cycles = staging_cycles(&self.graph.device, bytes);
         let buffer = self.buffer(Content::Constants(part), [0, 0], bytes);
-        self.program.steps.push(Step::Copy { moved: Moved::Constants(part, piece), buffer, cycles });
+        self.program.steps.push(Step::Copy { moved: CopySource::Constants(part, piece), buffer, cycles });
         Some(buffer)
     }
 

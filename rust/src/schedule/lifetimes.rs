@@ -14,7 +14,7 @@ use smallvec::{smallvec, SmallVec};
 
 use crate::model::graph::{CascaderGraph, Overlay};
 use crate::model::ids::{BufferId, Id, IdVec, TensorId};
-use crate::model::program::{Buffer, Content, LiveWindow, Moved, Program, Step, View};
+use crate::model::program::{Buffer, Content, CopySource, LiveWindow, Program, Step, View};
 use crate::stripe::Span;
 
 /// First write and last use of each row of one buffer, as steps.
@@ -167,7 +167,7 @@ fn accesses(graph: &CascaderGraph, program: &Program) -> IdVec<BufferId, Rows> {
     for (step, action) in (0u32..).zip(&program.steps) {
         match action {
             Step::Copy { moved, buffer, .. } => {
-                if let Moved::Tensor { from, .. } = moved {
+                if let CopySource::Tensor { from, .. } = moved {
                     let all = rows[*from].all();
                     rows[*from].read(all, step);
                 }
@@ -463,7 +463,7 @@ mod tests {
         }
         program
             .steps
-            .insert(3, Step::Copy { moved: Moved::Constants(PartId(0), None), buffer: BufferId(0), cycles: 0 });
+            .insert(3, Step::Copy { moved: CopySource::Constants(PartId(0), None), buffer: BufferId(0), cycles: 0 });
         set_lifetimes(&graph, &mut program);
         assert_eq!(live(&program, spread), (0..8).collect::<Vec<u32>>());
     }
@@ -481,7 +481,7 @@ mod tests {
         let at = program.steps.iter().position(second).expect("two inputs");
         program
             .steps
-            .insert(at, Step::Copy { moved: Moved::Constants(PartId(0), None), buffer: BufferId(0), cycles: 0 });
+            .insert(at, Step::Copy { moved: CopySource::Constants(PartId(0), None), buffer: BufferId(0), cycles: 0 });
         set_lifetimes(&graph, &mut program);
         assert!(live(&program, joined).contains(&(at as u32)));
         assert!(live(&program, joined).len() > touched(&program, joined).len());

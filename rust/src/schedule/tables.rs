@@ -14,7 +14,7 @@ use crate::model::device::LookUpArea;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::TableId;
 use crate::model::operation::LookUpTable;
-use crate::model::program::{Moved, Step, Stripe};
+use crate::model::program::{CopySource, Step, Stripe};
 use crate::util::hashing::Table;
 
 /// What a step does to the look-up area.
@@ -46,14 +46,14 @@ pub fn load_tables(graph: &CascaderGraph, steps: &mut Vec<Step>) {
     }
     let slots = slots(&uses);
     let mut found = Vec::with_capacity(steps.len());
-    let mut needed = Needed::default();
+    let mut needed = SlotDemand::default();
     for (step, (of, slot)) in steps.drain(..).zip(uses.into_iter().zip(slots)) {
         if let (Step::Stripe(stripe), Use::LooksUp(table), Some(slot)) = (&step, of, slot) {
             let cycles = table_cycles(&graph.device, table.bytes);
             let &Stripe { part, piece, .. } = stripe;
             found.push(Step::LoadTable { part, piece, table, slot, ahead: needed.load(table, slot), cycles });
         }
-        if !matches!(step, Step::Copy { moved: Moved::Constants(..), .. }) {
+        if !matches!(step, Step::Copy { moved: CopySource::Constants(..), .. }) {
             needed.kernel(of);
         }
         found.push(step);
@@ -63,14 +63,14 @@ pub fn load_tables(graph: &CascaderGraph, steps: &mut Vec<Step>) {
 
 /// Until when each slot is needed, in kernels (all steps but copies of constants).
 #[derive(Default)]
-struct Needed {
+struct SlotDemand {
     kernels: u32,
     held: [Option<TableId>; LookUpArea::SLOTS],
     /// The first kernel that does not need what lies in a slot.
     until: [u32; LookUpArea::SLOTS],
 }
 
-impl Needed {
+impl SlotDemand {
     /// Load a table into slots from `first` on; returns how many kernels ago they were last needed.
     fn load(&mut self, table: LookUpTable, first: u32) -> u32 {
         let slots = first as usize..first as usize + LookUpArea::slots_of(table.bytes);

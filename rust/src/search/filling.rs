@@ -10,7 +10,7 @@
 
 use crate::model::plan::Proposal;
 use crate::model::program::Program;
-use crate::schedule::prefetch::Filled;
+use crate::schedule::prefetch::FilledHoles;
 use crate::search::candidates::{FoundProposal, PlacedCandidate};
 use crate::search::context::Context;
 use crate::util::pareto::Point;
@@ -51,7 +51,7 @@ pub fn fill(
     ctx: &mut Context,
     placed: &PlacedCandidate,
     mut program: Program,
-    filled: &Filled,
+    filled: &FilledHoles,
     arena_bytes: u64,
 ) -> FoundProposal {
     let placement = filled.apply(ctx.graph, &mut program);

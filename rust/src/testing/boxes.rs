@@ -6,10 +6,10 @@ use crate::cost::Costs;
 use crate::model::graph::{CascaderGraph, GraphError, Part, Work};
 use crate::model::ids::{PartId, Piece, TableId};
 use crate::model::operation::{
-    Element, Function, Joined, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand, Upscale,
+    Element, Function, JoinedOperation, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand, Upscale,
 };
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Moved, Program, Step, Stripe};
+use crate::model::program::{CopySource, Program, Step, Stripe};
 use crate::schedule::interleave::interleave;
 use crate::stripe::{Axis, Region, Span, Tiling};
 use crate::testing::networks::{Network, INPUT};
@@ -123,7 +123,7 @@ fn an_operation_that_reads_other_rows_is_noticed() {
 }
 
 /// `branches` with something changed about the joined operations.
-fn changed(axis: usize, change: impl FnOnce(&mut Vec<Joined>)) -> Result<CascaderGraph, GraphError> {
+fn changed(axis: usize, change: impl FnOnce(&mut Vec<JoinedOperation>)) -> Result<CascaderGraph, GraphError> {
     let graph = branches(axis);
     let mut parts: Vec<Part> = graph.parts.iter().cloned().collect();
     let Work::Npu(kernel) = &mut parts[2].work else { unreachable!() };
@@ -135,7 +135,7 @@ fn changed(axis: usize, change: impl FnOnce(&mut Vec<Joined>)) -> Result<Cascade
 fn joined_operations_look_up_in_tables_of_their_own() {
     let table = |id| LookUpTable { id: TableId(id), bytes: 256 };
     for axis in 0..3 {
-        let look_up = |joined: &mut Vec<Joined>| {
+        let look_up = |joined: &mut Vec<JoinedOperation>| {
             (4..).zip(joined).for_each(|(id, joined)| joined.operation.function = Function::Table(table(id)));
         };
         let graph = changed(axis, look_up).expect("operations may look up");
@@ -161,7 +161,7 @@ fn joined_operations_look_up_in_tables_of_their_own() {
 
 #[test]
 fn joined_operations_have_their_own_constants_copied() {
-    let constants = |joined: &mut Vec<Joined>| {
+    let constants = |joined: &mut Vec<JoinedOperation>| {
         (1..).zip(joined).for_each(|(number, joined)| joined.operation.constant_bytes = 100 * number);
     };
     let graph = changed(2, constants).expect("as before");
@@ -177,7 +177,7 @@ fn joined_operations_have_their_own_constants_copied() {
     let mut program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     assert_eq!(check(&graph, &program), Ok(()));
     let copies = program.steps.iter().filter_map(|step| match step {
-        Step::Copy { moved: Moved::Constants(part, piece), buffer, .. } => Some((*part, *piece, *buffer)),
+        Step::Copy { moved: CopySource::Constants(part, piece), buffer, .. } => Some((*part, *piece, *buffer)),
         _ => None,
     });
     let copies: Vec<_> = copies.collect();
@@ -195,7 +195,7 @@ fn joined_operations_have_their_own_constants_copied() {
 }
 
 /// What is said of the joined operations after a change.
-fn fault(axis: usize, change: impl FnOnce(&mut Vec<Joined>)) -> String {
+fn fault(axis: usize, change: impl FnOnce(&mut Vec<JoinedOperation>)) -> String {
     match changed(axis, change) {
         Err(GraphError::Operation { fault, .. }) => fault,
         other => panic!("{other:?}"),
@@ -204,21 +204,21 @@ fn fault(axis: usize, change: impl FnOnce(&mut Vec<Joined>)) -> String {
 
 #[test]
 fn boxes_lie_in_the_output_apart_and_cover_it() {
-    let moved = |rows: [i64; 2]| move |joined: &mut Vec<Joined>| joined[1].region = Region::at(rows, [9, 7]);
+    let moved = |rows: [i64; 2]| move |joined: &mut Vec<JoinedOperation>| joined[1].region = Region::at(rows, [9, 7]);
     assert!(fault(0, moved([10, 0])).contains("beyond 't3'"));
     assert!(fault(0, moved([8, 0])).contains("twice"));
-    let doubled = |joined: &mut Vec<Joined>| joined[1].operation.upscale = Upscale::Nearest;
+    let doubled = |joined: &mut Vec<JoinedOperation>| joined[1].operation.upscale = Upscale::Nearest;
     assert!(fault(0, doubled).contains("begins inside a doubled pixel"));
-    let shorter = |joined: &mut Vec<Joined>| joined[1].region = Region::at([9, 0], [8, 7]);
+    let shorter = |joined: &mut Vec<JoinedOperation>| joined[1].region = Region::at([9, 0], [8, 7]);
     assert!(fault(0, shorter).contains("write 952 bytes of 't3'"));
     assert!(fault(2, |joined| joined[1].first_channel = 7).contains("twice"));
     assert!(fault(2, |joined| joined[1].first_channel = 9).contains("beyond 't3'"));
-    let constant = |joined: &mut Vec<Joined>| {
+    let constant = |joined: &mut Vec<JoinedOperation>| {
         let (element, layout) = (Element::INT8, Layout::Nhwc);
         joined[1].operation.second = SecondOperand::Constant { element, broadcast: [true; 3], layout };
     };
     assert!(fault(0, constant).contains("a constant operand"));
-    let nested = |joined: &mut Vec<Joined>| {
+    let nested = |joined: &mut Vec<JoinedOperation>| {
         let inner = joined[0].clone();
         joined[1].operation = NpuOperation { joined: vec![inner], ..joined[1].operation.clone() };
     };

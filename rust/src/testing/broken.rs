@@ -6,7 +6,7 @@ use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, PartId, Piece};
 use crate::model::operation::OperationKind;
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Moved, Program, Step, Stripe};
+use crate::model::program::{CopySource, Program, Step, Stripe};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
 use crate::search::uncascaded;
@@ -279,7 +279,9 @@ fn slices_copied_in_exchange_are_noticed() {
     let (graph, mut program) = sliced();
     let at = copies(&program);
     for index in [at[0], at[1]] {
-        let Step::Copy { moved: Moved::Constants(_, piece), .. } = &mut program.steps[index] else { unreachable!() };
+        let Step::Copy { moved: CopySource::Constants(_, piece), .. } = &mut program.steps[index] else {
+            unreachable!()
+        };
         *piece = piece.map(|piece| Piece(1 - piece.0));
     }
     assert!(matches!(check(&graph, &program), Err(Complaint::Unstaged { .. })));

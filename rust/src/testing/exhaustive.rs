@@ -13,7 +13,7 @@ use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::{OperationKind, Source, Upscale};
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Moved, Program, Step};
+use crate::model::program::{CopySource, Program, Step};
 use crate::plans::enumerate;
 use crate::plans::options::{CopyCost, Options};
 use crate::plans::pass::Pass;
@@ -111,7 +111,7 @@ fn value(graph: &CascaderGraph, plan: &Plan, copies: CopyCost, costs: &mut Costs
                     let cost = costs.stripe(graph, id, stripe.output.plane(), Source::InPlace);
                     constants += cost.map_or(0, |cost| cost.constants);
                 }
-                Step::Copy { moved: Moved::Constants(part, _), cycles, .. } if *part == id => copy = Some(*cycles),
+                Step::Copy { moved: CopySource::Constants(part, _), cycles, .. } if *part == id => copy = Some(*cycles),
                 _ => {}
             }
         }
@@ -141,7 +141,7 @@ fn additive(graph: &CascaderGraph, copies: CopyCost) -> Vec<(u64, u64)> {
 }
 
 /// What some Plans make.
-struct Made {
+struct PlanOutcome {
     /// Bytes in use at most as the search counts them, and as they are.
     counted_bytes: u64,
     bytes: u64,
@@ -153,7 +153,7 @@ struct Made {
 }
 
 /// Hand over every program there is.
-fn for_each_program(graph: &CascaderGraph, mut with: impl FnMut(Made)) {
+fn for_each_program(graph: &CascaderGraph, mut with: impl FnMut(PlanOutcome)) {
     let end = graph.parts.ids().next_back().expect("Parts");
     let mut costs = Costs::default();
     // By its first Part, the Plans of every group with the bytes that are counted for them.
@@ -173,7 +173,7 @@ fn for_each_program(graph: &CascaderGraph, mut with: impl FnMut(Made)) {
             let placed = stacked(&program);
             let (alone, cycles) = (alone(&program), costs.program(graph, &program, &placed));
             let has_bands = plans.iter().any(|plan| plan.tiling.tiles > 1);
-            with(Made { counted_bytes, bytes: placed.bytes(), alone, cycles, has_bands });
+            with(PlanOutcome { counted_bytes, bytes: placed.bytes(), alone, cycles, has_bands });
             continue;
         }
         let longer =
@@ -287,7 +287,7 @@ fn loses_no_more_than_its_measure_does(graph: &CascaderGraph) -> Result<(), Test
     let skips = skips_rows(graph);
     let (mut least, mut most, mut front, mut wrong) = (f64::INFINITY, 1.0f64, CountedFront::default(), None);
     for_each_program(graph, |made| {
-        let Made { counted_bytes, bytes, alone, cycles, has_bands } = made;
+        let PlanOutcome { counted_bytes, bytes, alone, cycles, has_bands } = made;
         let ratio = cycles as f64 / alone as f64;
         (least, most) = (least.min(ratio), most.max(ratio));
         if bytes > counted_bytes || bytes < counted_bytes && !skips && !has_bands {

@@ -7,8 +7,8 @@ use crate::model::ids::{BufferId, IdVec, PartId, TensorId};
 use crate::model::memory::aligned;
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
-    Element, Encoding, Function, Joined, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling, SecondOperand,
-    Sliced, Upscale,
+    Element, Encoding, Function, JoinedOperation, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling,
+    SecondOperand, SlicedConstants, Upscale,
 };
 use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Arrangement, Buffer, Content, Placement, Program};
@@ -295,7 +295,7 @@ impl Network {
                 let found = choose_encoding(&device(), &copy, [height, width], [Layout::Nhwc; 2], &[]);
                 let operation = NpuOperation { block_depth: found.expect("a block fits")[0].0, ..copy };
                 let region = Region::at([first[0], first[1]], [height, width]);
-                let joined = Joined { operation, region, first_channel: first[2] };
+                let joined = JoinedOperation { operation, region, first_channel: first[2] };
                 first[axis] += [height, width, depth][axis];
                 joined
             };
@@ -350,7 +350,7 @@ impl Network {
             let [_, (block_depth, part_kernel)] =
                 choose_encoding(&device(), &part, plane, [Layout::Nhwc; 2], &[]).expect("a block fits");
             let bytes = vec![part.constant_bytes; (depth as usize).div_ceil(16)];
-            kernel.sliced = Some(Sliced { depth: 16, block_depth, part_kernel, bytes });
+            kernel.sliced = Some(SlicedConstants { depth: 16, block_depth, part_kernel, bytes });
         }
         let work = Work::Npu(Box::new(kernel));
         self.parts.push(Part { name: format!("p{id}"), inputs, outputs: vec![id], work });

@@ -8,7 +8,7 @@ use crate::model::ids::{BufferId, PartId, PoolId, TensorId};
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::OperationKind;
 use crate::model::plan::{CopiedTensor, Plan};
-use crate::model::program::{Content, Moved, Placement, Program, Step};
+use crate::model::program::{Content, CopySource, Placement, Program, Step};
 use crate::npu::timing::Port;
 use crate::plans::options::MOVES;
 use crate::schedule::interleave::{interleave, PlanError};
@@ -72,7 +72,7 @@ fn cycles(graph: &CascaderGraph, program: &Program, placement: &Placement) -> u6
 /// Copies of tensors: step, source, destination.
 fn moves(program: &Program) -> Vec<(usize, BufferId, BufferId)> {
     let of = |(index, step): (usize, &Step)| match *step {
-        Step::Copy { moved: Moved::Tensor { from, .. }, buffer, .. } => Some((index, from, buffer)),
+        Step::Copy { moved: CopySource::Tensor { from, .. }, buffer, .. } => Some((index, from, buffer)),
         _ => None,
     };
     program.steps.iter().enumerate().filter_map(of).collect()
@@ -145,7 +145,7 @@ fn a_tensor_that_is_not_there_to_copy_is_noticed() {
     assert!(matches!(check(&graph, &early), Err(Complaint::NotThere { .. })));
     // Another tensor than the one that is there.
     let mut wrong = other.clone();
-    let Step::Copy { moved: Moved::Tensor { tensor, .. }, .. } = &mut wrong.steps[write] else { unreachable!() };
+    let Step::Copy { moved: CopySource::Tensor { tensor, .. }, .. } = &mut wrong.steps[write] else { unreachable!() };
     *tensor = INPUT;
     assert!(matches!(check(&graph, &wrong), Err(Complaint::NotThere { tensor, .. }) if tensor == "input"));
     // Into what is too small, and without the copy that a reader waits for.

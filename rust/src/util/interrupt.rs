@@ -52,7 +52,7 @@ impl State {
 }
 
 /// What unwinds the stack of work that is stopped.
-struct Stopped;
+struct StopSignal;
 
 impl Interrupt {
     /// The token that work on this thread asks; one that nobody raises if there is none.
@@ -75,29 +75,29 @@ impl Interrupt {
     /// # Panics
     /// Whenever `work` does.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let _restored = Restored(CURRENT.replace(Some(self.clone())));
-        let _span = Spanned(SPAN.replace((0, WHOLE)));
+        let _restored = TokenGuard(CURRENT.replace(Some(self.clone())));
+        let _span = SpanGuard(SPAN.replace((0, WHOLE)));
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => Some(result),
-            Err(cause) if cause.is::<Stopped>() => None,
+            Err(cause) if cause.is::<StopSignal>() => None,
             Err(cause) => resume_unwind(cause),
         }
     }
 }
 
 /// Brings back the token that was asked before.
-struct Restored(Option<Interrupt>);
+struct TokenGuard(Option<Interrupt>);
 
-impl Drop for Restored {
+impl Drop for TokenGuard {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
 }
 
 /// Brings back the span that was worked on before.
-struct Spanned((u64, u64));
+struct SpanGuard((u64, u64));
 
-impl Drop for Spanned {
+impl Drop for SpanGuard {
     fn drop(&mut self) {
         SPAN.set(self.0);
     }
@@ -114,7 +114,7 @@ pub fn reach(done: u64, of: u64) {
 pub fn portion<T>(begin: u64, end: u64, of: u64, work: impl FnOnce() -> T) -> T {
     let (from, to) = SPAN.get();
     let at = |step: u64| from + (to - from) * step / of;
-    let _span = Spanned(SPAN.replace((at(begin), at(end))));
+    let _span = SpanGuard(SPAN.replace((at(begin), at(end))));
     reach(0, 1);
     work()
 }
@@ -124,7 +124,7 @@ pub fn portion<T>(begin: u64, end: u64, of: u64, work: impl FnOnce() -> T) -> T 
 pub fn ask() {
     if CURRENT.with_borrow(|current| current.as_ref().is_some_and(|token| token.0.is_raised())) {
         // No panic hook: nothing is wrong.
-        resume_unwind(Box::new(Stopped));
+        resume_unwind(Box::new(StopSignal));
     }
 }
 

@@ -57,14 +57,14 @@ pub fn is_front<T: Point>(points: &[T]) -> bool {
 /// Many points, by number, of which the front is wanted; forgets them, but not its memory, when cleared.
 #[derive(Debug, Default)]
 pub struct FrontBuilder {
-    points: Vec<Numbered>,
+    points: Vec<NumberedPoint>,
     /// The front of those looked at so far.
-    front: Vec<Numbered>,
+    front: Vec<NumberedPoint>,
 }
 
 /// A point and its number.
 #[derive(Clone, Copy, Debug)]
-struct Numbered {
+struct NumberedPoint {
     bytes: u64,
     cycles: u64,
     number: usize,
@@ -83,7 +83,7 @@ impl FrontBuilder {
 
     /// Add points, each of which takes so many `bytes` and `cycles` more. They get the next numbers.
     pub fn add<T: Point>(&mut self, points: &[T], bytes: u64, cycles: u64) {
-        let numbered = |(number, point): (usize, &T)| Numbered {
+        let numbered = |(number, point): (usize, &T)| NumberedPoint {
             bytes: point.memory_bytes() + bytes,
             cycles: point.cycles() + cycles,
             number,
@@ -255,9 +255,9 @@ mod tests {
 
     /// A point that is told from its equals by its last number.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    struct Named(u64, u64, char);
+    struct NamedPoint(u64, u64, char);
 
-    impl Point for Named {
+    impl Point for NamedPoint {
         fn memory_bytes(&self) -> u64 {
             self.0
         }
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn of_equal_points_the_first_stays() {
-        assert_eq!(pareto_front(vec![Named(1, 2, 'a'), Named(1, 2, 'b')]), [Named(1, 2, 'a')]);
+        assert_eq!(pareto_front(vec![NamedPoint(1, 2, 'a'), NamedPoint(1, 2, 'b')]), [NamedPoint(1, 2, 'a')]);
         let mut crowd = FrontBuilder::default();
         crowd.add(&[(5, 3), (2, 7), (3, 5), (1, 9)], 0, 0);
         crowd.add(&[(2, 5), (4, 3)], 1, 0);

@@ -26,11 +26,11 @@ pub struct Sums {
     /// The divisor that was best for the palette before: the next one's is often the same.
     near: Cell<u32>,
     /// With zeros as weights and as runs.
-    ranked: [OnceCell<Ranked>; 2],
+    ranked: [OnceCell<CodeRanking>; 2],
 }
 
 /// The most frequent codes.
-struct Ranked {
+struct CodeRanking {
     entries: Entries,
     /// Bits of weights that no palette makes less of.
     ideal: u64,
@@ -158,7 +158,7 @@ impl Sums {
         let behind = if none { NOWHERE } else { entries.behind(size, offset) };
         // Where codes are few they are summed one by one, where they are many by sums of them.
         let ranked = (!none && self.counts.codes(zero_runs).count() <= MOST_ENTRIES).then(|| self.ranked(zero_runs));
-        let few = ranked.map(|Ranked { entries, .. }| (entries, entries.behind(size, offset)));
+        let few = ranked.map(|CodeRanking { entries, .. }| (entries, entries.behind(size, offset)));
         let all = match offset {
             _ if none || few.is_some() => 0,
             0 => self.counts.weights(zero_runs),
@@ -230,7 +230,7 @@ impl Sums {
     }
 
     /// The most frequent codes, the most frequent first, and the lower of equal ones.
-    fn ranked(&self, zero_runs: bool) -> &Ranked {
+    fn ranked(&self, zero_runs: bool) -> &CodeRanking {
         self.ranked[usize::from(zero_runs)].get_or_init(|| {
             let codes = self.counts.codes(zero_runs);
             let mut keys: SmallVec<[u64; 64]> = codes.iter().map(|code| key((code, self.counts.count(code)))).collect();
@@ -244,7 +244,7 @@ impl Sums {
             let mut entries = Entries::new();
             most.iter().rev().for_each(|&key| entries.push(counted(key)));
             let ideal = self.ideal(&entries, count, zero_runs);
-            Ranked { entries, ideal }
+            CodeRanking { entries, ideal }
         })
     }
 
@@ -272,7 +272,7 @@ impl Sums {
     fn best_of(&self, zero_runs: bool, limit: u64) -> Option<(u64, Palette)> {
         let present = self.counts.codes(zero_runs);
         let (count, [_, highest]) = (present.count(), present.ends()?);
-        let (Ranked { entries: ranked, ideal }, runs) = (self.ranked(zero_runs), self.runs(zero_runs));
+        let (CodeRanking { entries: ranked, ideal }, runs) = (self.ranked(zero_runs), self.runs(zero_runs));
         let mut contest =
             Contest { sums: self, zero_runs, ideal: *ideal, least: limit.saturating_sub(runs), found: None };
         let ascending: SmallVec<[u16; 2 * MOST_ENTRIES]> = present.iter().take(MOST_ENTRIES + 1).collect();

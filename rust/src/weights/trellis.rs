@@ -31,7 +31,7 @@ fn lane_of(least: Tagged) -> usize {
 pub type State = (usize, usize);
 
 /// A palette, its groups, and what it costs to code with it.
-struct Coded {
+struct CodedPalette {
     costs: Costs,
     /// Bits of the palette.
     header: Tagged,
@@ -44,7 +44,7 @@ struct Coded {
 
 /// All states, and what they cost.
 pub struct Trellis {
-    palettes: Vec<Coded>,
+    palettes: Vec<CodedPalette>,
     /// By group its palette, and the divisor of runs of zeros.
     groups: Vec<(usize, u32)>,
 }
@@ -68,7 +68,7 @@ impl Trellis {
             trellis.groups.extend(zero_divisors.iter().map(|divisor| (number, divisor)));
             let runs = HEADER_BITS as i16 + if zero_runs { FILLING } else { 0 };
             let enter = |lane| tagged(if lane < UNCOMPRESSED { runs + FILLING } else { runs }) | lane as i16;
-            trellis.palettes.push(Coded {
+            trellis.palettes.push(CodedPalette {
                 costs: Costs::of(palette, &counts.codes(zero_runs)),
                 header: tagged(palette.header_bits() as i16),
                 enter: i16x16::new(std::array::from_fn(enter)),
@@ -87,7 +87,7 @@ impl Trellis {
     /// What a symbol costs in a state.
     pub fn bits(&self, (group, lane): State, symbol: u16) -> i32 {
         let (palette, zero_divisor) = self.groups[group];
-        let Coded { costs, zero_runs, .. } = &self.palettes[palette];
+        let CodedPalette { costs, zero_runs, .. } = &self.palettes[palette];
         let runs = if *zero_runs { run_bits(&[symbol])[zero_divisor as usize] } else { 0 };
         costs.bits(symbol, lane) + i32::from(runs)
     }

@@ -19,7 +19,7 @@ type Extents = SmallVec<[i64; 16]>;
 
 /// An operation carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Performed {
+pub(super) struct EngineRun {
     /// Cycles, alone.
     pub cycles: u64,
     /// The engine that does it, by index.
@@ -75,12 +75,12 @@ fn extents(extent: i64, granule: i64) -> Extents {
 }
 
 /// An operation with a given block, on the engine that is quickest at it; None if none does it.
-pub(super) fn perform(unit: &DescribedUnit, op: &StripeOperation, block: Block, places: Places) -> Option<Performed> {
+pub(super) fn perform(unit: &DescribedUnit, op: &StripeOperation, block: Block, places: Places) -> Option<EngineRun> {
     perform_tiles(unit, op, &Tiles::new(op, block), places)
 }
 
-fn perform_tiles(unit: &DescribedUnit, op: &StripeOperation, tiles: &Tiles, places: Places) -> Option<Performed> {
-    let mut best: Option<Performed> = None;
+fn perform_tiles(unit: &DescribedUnit, op: &StripeOperation, tiles: &Tiles, places: Places) -> Option<EngineRun> {
+    let mut best: Option<EngineRun> = None;
     for traffic in tiles.traversals(op).into_iter().map(|repeats| tiles.traffic(unit, op, places, repeats)) {
         let moves = traffic.cycles(unit);
         for (index, engine) in unit.engines.iter().enumerate() {
@@ -94,7 +94,7 @@ fn perform_tiles(unit: &DescribedUnit, op: &StripeOperation, tiles: &Tiles, plac
             };
             let cycles = engine.operation_cycles + behind;
             if best.is_none_or(|known| cycles < known.cycles) {
-                best = Some(Performed { cycles, engine: index, traffic });
+                best = Some(EngineRun { cycles, engine: index, traffic });
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::model::device::DescribedUnit;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, PoolId};
 use crate::model::operation::Home;
-use crate::model::program::{ByteRange, Moved, Placement, Program, Step, Stripe, View};
+use crate::model::program::{ByteRange, CopySource, Placement, Program, Step, Stripe, View};
 
 /// Bytes of a pool.
 type Bytes = (PoolId, ByteRange);
@@ -88,13 +88,13 @@ impl Reader<'_> {
         }
     }
 
-    fn copy(&self, moved: Moved, buffer: BufferId) -> Job {
+    fn copy(&self, moved: CopySource, buffer: BufferId) -> Job {
         let (to, range) = self.whole(buffer);
         let bytes = range.1 - range.0;
         let mut reads = SmallVec::new();
         let (cycles, traffic) = match moved {
-            Moved::Constants(..) => stage(self.unit, bytes, to),
-            Moved::Tensor { from, .. } => {
+            CopySource::Constants(..) => stage(self.unit, bytes, to),
+            CopySource::Tensor { from, .. } => {
                 reads.push(self.whole(from));
                 copy(self.unit, bytes, self.placement.pools[from], to)
             }

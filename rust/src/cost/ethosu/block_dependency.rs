@@ -173,7 +173,7 @@ impl Recent {
             }
             let inputs = || next.inputs.iter().zip(&ranges);
             let reads: SmallVec<[Bounds; 2]> = inputs().map(|(input, _)| reading.bounds(next, input, job)).collect();
-            let depends = |block: Written| {
+            let depends = |block: WrittenBlock| {
                 inputs().zip(&reads).any(|((input, &range), read)| {
                     meet(range, block.range) && input.meets(read, block.output, &block.bounds)
                 })
@@ -185,16 +185,16 @@ impl Recent {
     }
 
     /// The blocks that the last kernels write, the latest first.
-    fn last_blocks(&self) -> impl Iterator<Item = Written<'_>> {
+    fn last_blocks(&self) -> impl Iterator<Item = WrittenBlock<'_>> {
         self.kernels.iter().flat_map(|(before, range)| {
             let bounds = (0..before.blocks()).rev().map(|index| before.block_bounds(index));
-            bounds.map(|bounds| Written { output: &before.output, range: *range, bounds })
+            bounds.map(|bounds| WrittenBlock { output: &before.output, range: *range, bounds })
         })
     }
 }
 
 /// A block that is written: of which surface, what that takes in all, and where.
-struct Written<'a> {
+struct WrittenBlock<'a> {
     output: &'a Surface,
     range: ByteRange,
     bounds: Bounds,

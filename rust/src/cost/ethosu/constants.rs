@@ -6,8 +6,8 @@
 use super::described::scale_bytes;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{Id, IdVec, PartId, TableId};
-use crate::model::operation::{Home, Joined, NpuOperation, Source};
-use crate::model::program::{Moved, Program, Step};
+use crate::model::operation::{Home, JoinedOperation, NpuOperation, Source};
+use crate::model::program::{CopySource, Program, Step};
 use crate::util::hashing::Table;
 
 /// Offsets of each Part's weights and scales: in place, staged, and of each slice, or each operation that is joined, in place
@@ -78,8 +78,10 @@ fn contents(kernel: &NpuOperation) -> Vec<[u32; 2]> {
         return kernel.emitted.contents.clone();
     }
     let none = [u32::MAX; 2];
-    let own = |joined: &Joined, number: usize| joined.operation.emitted.contents.get(number).copied().unwrap_or(none);
-    let both = |joined: &Joined| [own(joined, 0), own(joined, 1)];
+    let own = |joined: &JoinedOperation, number: usize| {
+        joined.operation.emitted.contents.get(number).copied().unwrap_or(none)
+    };
+    let both = |joined: &JoinedOperation| [own(joined, 0), own(joined, 1)];
     [none; 2].into_iter().chain(kernel.joined.iter().flat_map(both)).collect()
 }
 
@@ -92,13 +94,15 @@ impl Constants {
             contents.iter().map(|numbers| vec![None; numbers.len()]).collect();
         for step in &program.steps {
             let part = match step {
-                Step::Copy { moved: Moved::Constants(part, _), .. } => *part,
+                Step::Copy { moved: CopySource::Constants(part, _), .. } => *part,
                 Step::Stripe(stripe) => stripe.part,
-                Step::Copy { moved: Moved::Tensor { .. }, .. } | Step::LoadTable { .. } | Step::Call { .. } => continue,
+                Step::Copy { moved: CopySource::Tensor { .. }, .. } | Step::LoadTable { .. } | Step::Call { .. } => {
+                    continue
+                }
             };
             let Some(kernel) = graph.kernel(part) else { continue };
             let source = match step {
-                Step::Copy { moved: Moved::Constants(_, piece), .. } => kernel.copied(*piece),
+                Step::Copy { moved: CopySource::Constants(_, piece), .. } => kernel.copied(*piece),
                 Step::Stripe(stripe) => stripe.source(kernel),
                 _ => continue,
             };

@@ -27,7 +27,7 @@ const COPIED_BYTES: u128 = 1 << 16;
 
 /// An operation with its block, as the referee will see it.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedKernel {
     /// Extents.
     pub shape: KernelShape,
     /// What it costs alone.
@@ -40,10 +40,10 @@ pub struct Planned {
 ///
 /// # Panics
 /// If the operation has more different blocks than the referee looks at, which no graph within SHRAM has.
-pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block, pools: OperandPools) -> Planned {
+pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block, pools: OperandPools) -> PlannedKernel {
     let kernel = described_at(op, block, pools);
     let cost = kernel::cost(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
-    Planned {
+    PlannedKernel {
         shape: KernelShape::of(&kernel),
         cost: cost.expect("a planned stripe has few different blocks"),
         shram: shram::layout(&kernel, npu.accelerator),

@@ -12,7 +12,7 @@ use super::addresses::address;
 use super::block_dependency::{Access, Reading, Recent};
 use super::constants::{self, Constants};
 use super::described::OperandPools;
-use super::operation_cost::{copy_cost, planned, table_cost, Planned};
+use super::operation_cost::{copy_cost, planned, table_cost, PlannedKernel};
 use super::register_image::{Image, Setting};
 use super::surface::Surface;
 use crate::model::device::{EthosU, LookUpArea, KERNELS_IN_FLIGHT};
@@ -20,7 +20,7 @@ use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, PartId, Piece, PoolId, TableId, TensorId};
 use crate::model::memory::Memories;
 use crate::model::operation::{Block, Element, LookUpTable, NpuOperation, Source};
-use crate::model::program::{ByteRange, Moved, Placement, Program, Step, Stripe, View};
+use crate::model::program::{ByteRange, CopySource, Placement, Program, Step, Stripe, View};
 use crate::npu::registers::Register;
 use crate::npu::timing::kernel::KernelCost;
 use crate::npu::timing::schedule::play;
@@ -42,7 +42,7 @@ const LOOK_UP_BYTES: u64 = LookUpArea::SLOTS as u64 * LookUpArea::SLOT_BYTES;
 /// Exact costs known so far, by geometry; for one graph.
 #[derive(Debug, Default)]
 pub struct Memo {
-    kernels: Table<Geometry, Costed>,
+    kernels: Table<Geometry, CostedKernel>,
     copies: Table<(u64, PoolId), Arc<DmaCost>>,
 }
 
@@ -60,13 +60,13 @@ struct Geometry {
 
 /// A kernel's cost, as a step for each BLOCKDEP that was asked for, and the operation with the constants that it uses.
 #[derive(Debug)]
-struct Costed {
+struct CostedKernel {
     operation: NpuOperation,
-    kernel: Planned,
+    kernel: PlannedKernel,
     steps: [Option<Arc<(KernelShape, KernelCost)>>; 4],
 }
 
-impl Costed {
+impl CostedKernel {
     fn with_blockdep(&mut self, blockdep: u32) -> Arc<(KernelShape, KernelCost)> {
         let slot = &mut self.steps[blockdep as usize];
         Arc::clone(slot.get_or_insert_with(|| {
@@ -77,11 +77,11 @@ impl Costed {
 
 /// What a kernel in flight touches.
 #[derive(Default)]
-struct Touched {
+struct KernelRanges {
     ranges: SmallVec<[ByteRange; 12]>,
 }
 
-impl Touched {
+impl KernelRanges {
     fn meets(&self, other: ByteRange) -> bool {
         self.ranges.iter().any(|range| range.0 < other.1 && other.0 < range.1)
     }
@@ -150,7 +150,7 @@ struct Stream<'a, L> {
     placed: &'a PlacedProgram<'a>,
     memo: &'a mut Memo,
     commands: Vec<Command>,
-    kernels: Vec<Touched>,
+    kernels: Vec<KernelRanges>,
     copies: Vec<ByteRange>,
     /// Tables that are loaded, and their slots.
     tables: Vec<(TableId, [usize; 2])>,
@@ -182,11 +182,13 @@ impl<'a, L: Listener> Stream<'a, L> {
     fn run(mut self, steps: &[Step]) -> (Vec<Command>, L) {
         for step in steps {
             match step {
-                Step::Copy { moved: Moved::Constants(part, piece), buffer, .. } => self.copy(*part, *buffer, *piece),
+                Step::Copy { moved: CopySource::Constants(part, piece), buffer, .. } => {
+                    self.copy(*part, *buffer, *piece)
+                }
                 Step::LoadTable { table, slot, .. } => self.table(*table, *slot),
                 Step::Stripe(stripe) => self.stripe(stripe),
                 // No command copies tensors, see `tensor_copy_cycles`.
-                Step::Copy { moved: Moved::Tensor { .. }, .. } | Step::Call { .. } => {}
+                Step::Copy { moved: CopySource::Tensor { .. }, .. } | Step::Call { .. } => {}
             }
         }
         self.push(Action::Stop);
@@ -343,8 +345,8 @@ impl PlacedProgram<'_> {
 
     /// Bytes of the pools that a stripe reads or writes, and of its table. Where no banks are kept for tables, the buffers
     /// of a stripe without one may lie over all of them.
-    fn touched(&self, stripe: &Stripe, access: &Access, table: Option<(u32, LookUpTable)>) -> Touched {
-        let mut touched = Touched::default();
+    fn touched(&self, stripe: &Stripe, access: &Access, table: Option<(u32, LookUpTable)>) -> KernelRanges {
+        let mut touched = KernelRanges::default();
         for surface in access.inputs.iter().chain([&access.output]) {
             touched.ranges.extend(surface.ranges());
         }
@@ -380,10 +382,10 @@ impl PlacedProgram<'_> {
 
     fn costed<'m>(
         &self,
-        known: &'m mut Table<Geometry, Costed>,
+        known: &'m mut Table<Geometry, CostedKernel>,
         kernel: &NpuOperation,
         stripe: &Stripe,
-    ) -> &'m mut Costed {
+    ) -> &'m mut CostedKernel {
         let geometry = Geometry {
             part: stripe.part,
             source: stripe.source(kernel),
@@ -397,7 +399,7 @@ impl PlacedProgram<'_> {
             let operation = kernel.with(geometry.source).expect("a stripe's constants are encoded");
             let op = stripe.operation(self.graph, &operation);
             let kernel = planned(self.npu, &op, stripe.cost.block, geometry.pools);
-            Costed { operation, kernel, steps: [None, None, None, None] }
+            CostedKernel { operation, kernel, steps: [None, None, None, None] }
         })
     }
 }

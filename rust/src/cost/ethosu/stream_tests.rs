@@ -7,7 +7,7 @@ use crate::cost::Costs;
 use crate::model::device::Unit;
 use crate::model::graph::{CascaderGraph, Work};
 use crate::model::ids::{PartId, TableId};
-use crate::model::operation::{Emitted, LookUpTable, OperationKind};
+use crate::model::operation::{LookUpTable, OperationKind, StreamTemplate};
 use crate::model::plan::Staging;
 use crate::npu::registers::Register;
 use crate::npu::timing::system::CONSTANTS_REGION;
@@ -25,7 +25,7 @@ fn chain(plane: [i64; 2], contents: &[[u32; 2]]) -> Vec<Sent> {
     let mut graph = net.finish(t);
     for (part, &content) in graph.parts.iter_mut().zip(contents) {
         let Work::Npu(kernel) = &mut part.work else { unreachable!("a convolution runs on the NPU") };
-        kernel.emitted = Arc::new(Emitted { contents: vec![content, content], ..Emitted::default() });
+        kernel.emitted = Arc::new(StreamTemplate { contents: vec![content, content], ..StreamTemplate::default() });
     }
     stream(&graph)
 }
@@ -77,7 +77,7 @@ fn constant_operand(rows: i64, staging: Staging) -> Vec<Sent> {
     let t = net.with_constant(OperationKind::Add, INPUT, [false, true, false], 8);
     let mut graph = net.finish(t);
     let Work::Npu(kernel) = &mut graph.parts[PartId(0)].work else { unreachable!("a sum runs on the NPU") };
-    kernel.emitted = Arc::new(Emitted { contents: vec![[0, 1]; 2], ..Emitted::default() });
+    kernel.emitted = Arc::new(StreamTemplate { contents: vec![[0, 1]; 2], ..StreamTemplate::default() });
     let mut plans = uncascaded(&graph);
     plans[0].stripes = vec![rows];
     plans[0].staging = vec![staging];

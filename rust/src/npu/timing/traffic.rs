@@ -12,21 +12,21 @@ use super::ticks::Ticks;
 
 /// Bytes of one direction or of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Moved {
+pub struct TransferBytes {
     /// Bytes on the bus.
     pub bytes: u64,
     /// The same with what short runs waste of each burst.
     pub cost: u64,
 }
 
-impl Moved {
-    fn plus(self, other: Moved) -> Moved {
-        Moved { bytes: self.bytes.saturating_add(other.bytes), cost: self.cost.saturating_add(other.cost) }
+impl TransferBytes {
+    fn plus(self, other: TransferBytes) -> TransferBytes {
+        TransferBytes { bytes: self.bytes.saturating_add(other.bytes), cost: self.cost.saturating_add(other.cost) }
     }
 
     /// `count` times as much.
-    pub fn times(self, count: u64) -> Moved {
-        Moved { bytes: self.bytes.saturating_mul(count), cost: self.cost.saturating_mul(count) }
+    pub fn times(self, count: u64) -> TransferBytes {
+        TransferBytes { bytes: self.bytes.saturating_mul(count), cost: self.cost.saturating_mul(count) }
     }
 }
 
@@ -43,13 +43,13 @@ pub struct Load {
 
 impl Load {
     /// Adds a read.
-    pub fn add_read(&mut self, moved: Moved) {
+    pub fn add_read(&mut self, moved: TransferBytes) {
         self.read = self.read.saturating_add(moved.bytes);
         self.cost = self.cost.saturating_add(moved.cost);
     }
 
     /// Adds a write.
-    pub fn add_write(&mut self, moved: Moved) {
+    pub fn add_write(&mut self, moved: TransferBytes) {
         self.written = self.written.saturating_add(moved.bytes);
         self.cost = self.cost.saturating_add(moved.cost);
     }
@@ -119,11 +119,11 @@ impl<'a> Rows<'a> {
     }
 
     /// One row of `columns` columns of the channels in `slice`, all its parts.
-    pub fn row(&self, columns: u32, slice: &Slice) -> Moved {
+    pub fn row(&self, columns: u32, slice: &Slice) -> TransferBytes {
         let element = self.map.element.bytes() as u64;
         let (columns, channels) = (u64::from(columns), u64::from(slice.channels));
         if columns == 0 {
-            return Moved::default();
+            return TransferBytes::default();
         }
         if self.map.layout == Layout::Nhcwb16 {
             return self.runs(columns * 16 * element, u64::from(slice.bricks) * slice.count);
@@ -142,16 +142,16 @@ impl<'a> Rows<'a> {
     }
 
     /// `count` contiguous runs of `run` bytes.
-    fn runs(&self, run: u64, count: u64) -> Moved {
+    fn runs(&self, run: u64, count: u64) -> TransferBytes {
         let beat = if self.map.layout == Layout::Nhwc { self.beat } else { 1 };
         let bytes = run.next_multiple_of(beat);
         let cost = if self.bursts { self.port.burst_cost(bytes, run) } else { bytes };
-        Moved { bytes, cost }.times(count)
+        TransferBytes { bytes, cost }.times(count)
     }
 
     /// One row of each sub-kernel's columns.
-    pub fn row_of(&self, columns: &[(u32, u32)], slices: &[Slice]) -> Moved {
-        let mut moved = Moved::default();
+    pub fn row_of(&self, columns: &[(u32, u32)], slices: &[Slice]) -> TransferBytes {
+        let mut moved = TransferBytes::default();
         for slice in slices {
             for &(extent, times) in columns {
                 moved = moved.plus(self.row(extent, slice).times(u64::from(times)));
@@ -175,7 +175,7 @@ pub fn kernel_loads(
     let ifm = Rows::new(&kernel.ifm, system, is_u65, false, rules);
     let fetched_rows: u64 = rows.classes.iter().map(|span| span.fetched_total() * span.count).sum();
     let depth_blocks: u64 = depths.iter().map(|span| span.count).sum();
-    let mut per_row = Moved::default();
+    let mut per_row = TransferBytes::default();
     for span in &columns.classes {
         if deep {
             let repeats = if rules.ifm_per_depth_block { depth_blocks } else { 1 };
@@ -196,7 +196,7 @@ pub fn kernel_loads(
     let repeats = if rules.weights_per_spatial_block { spatial } else { 1 };
     for stream in kernel.weights.iter().chain(&kernel.scales) {
         let bytes = stream.length as u64;
-        loads[system.of_region(stream.region)].add_read(Moved { bytes, cost: bytes }.times(repeats));
+        loads[system.of_region(stream.region)].add_read(TransferBytes { bytes, cost: bytes }.times(repeats));
     }
     loads
 }
@@ -209,10 +209,10 @@ fn operand(
     (rows, columns, depths): (&Spans, &Spans, &[DepthSpan]),
     rules: &Rules,
     write: bool,
-) -> Moved {
+) -> TransferBytes {
     let lines = Rows::new(map, system, is_u65, write, rules);
     let height: u64 = rows.classes.iter().map(|span| u64::from(span.out.min(map.height)) * span.count).sum();
-    let mut per_row = Moved::default();
+    let mut per_row = TransferBytes::default();
     for span in &columns.classes {
         for depth in depths {
             let moved = lines.row(span.out.min(map.width), &slice_of(map, depth));
@@ -232,12 +232,12 @@ fn slice_of(map: &FeatureMap, depth: &DepthSpan) -> Slice {
 
 /// Bytes of one job's fetch and of one block's write, as the issue rule, filling and draining see them: only the
 /// channels that exist, as both of Arm's estimators count them, or (`Rules::whole_bricks`) whole bricks.
-pub fn block_moved(lines: &Rows<'_>, rows: u32, columns: u32, slice: &Slice, rules: &Rules) -> Moved {
+pub fn block_moved(lines: &Rows<'_>, rows: u32, columns: u32, slice: &Slice, rules: &Rules) -> TransferBytes {
     if rules.whole_bricks || lines.map.layout == Layout::Nhwc {
         return lines.row(columns, slice).times(u64::from(rows));
     }
     let (element, columns) = (lines.map.element.bytes() as u64, u64::from(columns));
     let bytes = u64::from(rows) * columns * u64::from(slice.channels) * element;
     let cost = if lines.bursts { lines.port.burst_cost(bytes, columns * 16 * element) } else { bytes };
-    Moved { bytes, cost }
+    TransferBytes { bytes, cost }
 }

@@ -15,7 +15,7 @@ use super::kernel::{cost, KernelCost};
 use super::rules::Rules;
 use super::system::{ByPort, System, CONSTANTS_REGION};
 use super::ticks::Ticks;
-use super::traffic::{Load, Moved};
+use super::traffic::{Load, TransferBytes};
 
 /// What a kernel is, for reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl DmaCost {
         rules: &Rules,
     ) -> DmaCost {
         let mut loads = system.by_port(Load::default());
-        let moved = Moved { bytes, cost: bytes };
+        let moved = TransferBytes { bytes, cost: bytes };
         let mut latency = 0;
         if let Some(region) = source {
             loads[system.of_region(region)].add_read(moved);

@@ -8,8 +8,8 @@ use super::error;
 use crate::cost::ethosu::is_steady;
 use crate::model::ids::TableId;
 use crate::model::operation::{
-    Element, Emitted, Encoding, Function, Joined, Layout, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling,
-    SecondOperand, Sliced, Upscale,
+    Element, Encoding, Function, JoinedOperation, Layout, LookUpTable, NpuOperation, OperationKind, Rounding, Scaling,
+    SecondOperand, SlicedConstants, StreamTemplate, Upscale,
 };
 use crate::npu::registers::Register;
 use crate::stripe::Region;
@@ -55,14 +55,14 @@ struct JoinedSpec {
 }
 
 impl JoinedSpec {
-    fn build(&self) -> PyResult<Joined> {
+    fn build(&self) -> PyResult<JoinedOperation> {
         let [row, column, first_channel] = self.first;
         if self.plane.iter().any(|&extent| extent < 1) || self.first.iter().any(|&first| first < 0) {
             let fault = format!("a joined operation makes {:?} pixels from {:?} on", self.plane, self.first);
             return Err(error::no_extent(fault, [self.first.to_vec(), self.plane.to_vec()].concat()));
         }
         let region = Region::at([row, column], self.plane);
-        Ok(Joined { operation: self.operation.build()?, region, first_channel })
+        Ok(JoinedOperation { operation: self.operation.build()?, region, first_channel })
     }
 }
 
@@ -74,7 +74,7 @@ struct StreamSpec {
 
 impl StreamSpec {
     /// What is emitted, without the registers that stripes set.
-    fn build(&self) -> PyResult<Emitted> {
+    fn build(&self) -> PyResult<StreamTemplate> {
         let mut registers = [Vec::new(), Vec::new()];
         for (found, given) in registers.iter_mut().zip(&self.registers) {
             for &(command, value) in given {
@@ -85,7 +85,7 @@ impl StreamSpec {
                 }
             }
         }
-        Ok(Emitted { registers, contents: self.contents.clone() })
+        Ok(StreamTemplate { registers, contents: self.contents.clone() })
     }
 }
 
@@ -161,7 +161,7 @@ impl OperationSpec {
                 part_kernel: staged.part_kernel,
                 bytes: staged.bytes,
             }),
-            sliced: self.sliced.as_ref().map(|sliced| Sliced {
+            sliced: self.sliced.as_ref().map(|sliced| SlicedConstants {
                 depth: sliced.depth,
                 block_depth: sliced.block_depth,
                 part_kernel: sliced.part_kernel,

@@ -8,7 +8,7 @@ use pyo3::IntoPyObjectExt;
 
 use super::graph::CascaderGraph;
 use crate::model::ids::{BufferId, PartId, Piece};
-use crate::model::program::{Moved, Step, Stripe, View};
+use crate::model::program::{CopySource, Step, Stripe, View};
 use crate::python::pickling::class;
 
 /// What `__reduce__` gives: a class, and what to make it of again.
@@ -272,7 +272,7 @@ pub enum PyStep<'py> {
 /// A step of the graph, by the numbers that its caller has for Parts and tensors.
 pub fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyResult<PyStep<'py>> {
     Ok(match step {
-        Step::Copy { moved: Moved::Constants(part, piece), buffer, cycles } => {
+        Step::Copy { moved: CopySource::Constants(part, piece), buffer, cycles } => {
             let (stage, slice) = stage(graph, *part, *piece);
             let copy = PyCopyConstants { stage, buffer: buffer.0, slice, cycles: *cycles };
             PyStep::Copy(Bound::new(py, copy)?)
@@ -281,7 +281,7 @@ pub fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyRe
             let table = PyLoadTable { stage: stage(graph, *part, *piece).0, slot: *slot, cycles: *cycles };
             PyStep::Table(Bound::new(py, table)?)
         }
-        Step::Copy { moved: Moved::Tensor { tensor, from }, buffer, cycles } => {
+        Step::Copy { moved: CopySource::Tensor { tensor, from }, buffer, cycles } => {
             let tensor = graph.number_of(*tensor);
             let copy = PyCopyTensor { tensor, source: from.0, buffer: buffer.0, cycles: *cycles };
             PyStep::Move(Bound::new(py, copy)?)

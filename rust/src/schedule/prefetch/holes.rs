@@ -22,7 +22,7 @@ type Ranges = SmallVec<[ByteRange; 8]>;
 
 /// Constants that lie in the arena from slot `reserved` to slot `last`, both included.
 #[derive(Clone, Copy)]
-struct Taken {
+struct ReservedRange {
     reserved: usize,
     last: usize,
     range: ByteRange,
@@ -33,7 +33,7 @@ pub struct Holes<'a> {
     arena: &'a Arena,
     room_bytes: u64,
     /// By copy: where its constants lie; those not issued yet, where they would lie without early copies.
-    taken: Vec<Taken>,
+    taken: Vec<ReservedRange>,
     /// Issued copies whose constants may still be used.
     alive: Vec<u32>,
 }
@@ -47,7 +47,7 @@ pub struct Arena {
     /// By slot, those of its ranges that are none of the slot's behind.
     ended: Vec<Ranges>,
     /// By copy.
-    constants: Vec<Taken>,
+    constants: Vec<ReservedRange>,
     /// By slot, the copies whose constants are used there last.
     ending: Vec<SmallVec<[u32; 2]>>,
 }
@@ -94,7 +94,7 @@ impl Arena {
             let last = slot_of[buffer.last_step as usize] - 1;
             ending[last].push(index);
             let offset = placed.offsets[copy.buffer];
-            Taken { reserved: copy.user, last, range: (offset, offset + copy.bytes) }
+            ReservedRange { reserved: copy.user, last, range: (offset, offset + copy.bytes) }
         };
         let constants = (0u32..).zip(&issuer.copies).map(taken).collect();
         Arena { busy, begun, ended, constants, ending }
@@ -125,7 +125,7 @@ impl Holes<'_> {
 
 impl Memory for Holes<'_> {
     fn free_from(&mut self, index: usize, copy: &Copy, least: usize) -> usize {
-        let Taken { last, .. } = self.taken[index];
+        let ReservedRange { last, .. } = self.taken[index];
         let mut free: Ranges = smallvec![(0, self.room_bytes)];
         let first = self.arena.busy[copy.user].iter();
         let later = self.arena.begun[copy.user + 1..=last].iter().flatten();
@@ -150,7 +150,7 @@ impl Memory for Holes<'_> {
         }
         // The shortest range that fits keeps the longer ones for others.
         if let Some(&(_, high)) = known.iter().min_by_key(|(low, high)| (high - low, u64::MAX - high)) {
-            self.taken[index] = Taken { reserved, last, range: (high - copy.bytes, high) };
+            self.taken[index] = ReservedRange { reserved, last, range: (high - copy.bytes, high) };
         }
         reserved
     }

@@ -18,7 +18,7 @@ use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::ids::BufferId;
 use crate::model::memory::aligned;
 use crate::model::memory::Memories;
-use crate::model::program::{Moved, Program, Step};
+use crate::model::program::{CopySource, Program, Step};
 use crate::schedule::estimate::{Estimate, Load};
 
 /// A copy of constants, and the kernel that waits for it.
@@ -95,7 +95,7 @@ impl Issuer {
         for (index, step) in program.steps.iter().enumerate() {
             let slot = issuer.others.len();
             match step {
-                &Step::Copy { moved: Moved::Constants(..), buffer, cycles } => {
+                &Step::Copy { moved: CopySource::Constants(..), buffer, cycles } => {
                     let bytes = aligned(program.buffers[buffer].size_bytes);
                     issuer.copies.push(Copy { step: index, buffer, user: slot, bytes, cycles });
                     continue;
@@ -107,7 +107,7 @@ impl Issuer {
                     continue;
                 }
                 Step::Stripe(stripe) => issuer.loads.push(Some(Load::of(stripe))),
-                &Step::Copy { moved: Moved::Tensor { .. }, cycles, .. } => {
+                &Step::Copy { moved: CopySource::Tensor { .. }, cycles, .. } => {
                     issuer.loads.push(Some(Load::of_copy(cycles)))
                 }
                 Step::Call { .. } => {

@@ -77,7 +77,7 @@ pub struct Filling {
 }
 
 /// Copies issued into holes of an arena.
-pub struct Filled<'a> {
+pub struct FilledHoles<'a> {
     filling: &'a Filling,
     cycles: u64,
     places: IssuePlaces,
@@ -104,11 +104,11 @@ impl Filling {
 
     /// Copies issued into the free ranges of the arena's first `room_bytes`, which are at least the bytes of the placement:
     /// by the way of latest starts with the fewest estimated cycles.
-    pub fn fill(&self, room_bytes: u64) -> Filled<'_> {
+    pub fn fill(&self, room_bytes: u64) -> FilledHoles<'_> {
         let by = |latest_starts| {
             let mut holes = Holes::new(&self.arena, room_bytes);
             let (places, cycles) = self.issuer.issue_into(latest_starts, &mut holes);
-            Filled { filling: self, cycles, places, holes }
+            FilledHoles { filling: self, cycles, places, holes }
         };
         let mut best = by(&self.issuer.latest_starts);
         for latest_starts in &self.issuer.other_starts {
@@ -121,7 +121,7 @@ impl Filling {
     }
 }
 
-impl Filled<'_> {
+impl FilledHoles<'_> {
     /// Estimated cycles of the program.
     pub fn cycles(&self) -> u64 {
         self.cycles
@@ -253,7 +253,7 @@ mod tests {
     use crate::model::ids::{PartId, TableId};
     use crate::model::operation::{LookUpTable, OperationKind};
     use crate::model::plan::{Plan, Staging};
-    use crate::model::program::{Moved, Step};
+    use crate::model::program::{CopySource, Step};
     use crate::schedule::interleave::interleave;
     use crate::search::uncascaded;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
@@ -386,7 +386,7 @@ mod tests {
         let last = graph.parts.ids().next_back().expect("Parts");
         let of = |wanted: PartId, copy: bool| {
             fast.steps.iter().position(|step| match step {
-                Step::Copy { moved, .. } => copy && matches!(moved, Moved::Constants(part, _) if *part == wanted),
+                Step::Copy { moved, .. } => copy && matches!(moved, CopySource::Constants(part, _) if *part == wanted),
                 Step::Stripe(stripe) => !copy && stripe.part == wanted,
                 Step::Call { .. } | Step::LoadTable { .. } => false,
             })
@@ -417,7 +417,7 @@ mod tests {
             early.steps.iter().position(|step| matches!(step, Step::Stripe(stripe) if stripe.part == wanted))
         };
         let copied = |step: &Step| match step {
-            Step::Copy { moved: Moved::Constants(part, _), .. } => Some(*part),
+            Step::Copy { moved: CopySource::Constants(part, _), .. } => Some(*part),
             _ => None,
         };
         let mut apart = 0;
