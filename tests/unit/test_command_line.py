@@ -304,9 +304,9 @@ def test_frontier(classifier: str, tmp_path: Path, capfd: Capture) -> None:
     assert found["stop_reason"] == curve.stop_reason in ("complete", "width")
     status, out, _ = run(["frontier", classifier], capfd)
     assert status == 0 and f"{curve.floor_bytes:,}" in out and f"{curve.uncascaded_cycles:,} cycles" in out
-    assert f"fronts thinned to {curve.epsilon}" in out
+    assert f"; epsilon {curve.epsilon}" in out
     assert f"{curve.milliseconds[0]:.3f}\n" in out
-    assert ("the widest for the sake of work" in out) == (curve.stop_reason == "width")
+    assert ("search truncated (beam width)" in out) == (curve.stop_reason == "width")
     run_json(["frontier", classifier, "--plot", tmp_path / "new" / "a.png"], capfd)
     assert (tmp_path / "new" / "a.png").read_bytes()[1:4] == b"PNG"
 

@@ -154,7 +154,7 @@ def test_a_floor_that_the_cpu_sets_is_told_as_that(tmp_path: Path, capfd: Captur
     assert (compiled.floor.kind, compiled.floor.on_cpu) == ("RESIZE_NEAREST_NEIGHBOR", True)
     _, text, _ = run(["compile", model, "-o", str(tmp_path / "out")], capfd)
     where = f"'{compiled.floor.operator}', RESIZE_NEAREST_NEIGHBOR on the CPU, which needs its tensors whole"
-    assert f"  set by            {where}: {compiled.floor.by_kind()}\n" in text
+    assert f"  largest at        {where}: {compiled.floor.by_kind()}\n" in text
     found = run_json(["compile", model, "-o", str(tmp_path / "out")], capfd)["floor_set_by"]
     assert (found["kind"], found["on_cpu"], found["operator"]) == (compiled.floor.kind, True, compiled.floor.operator)
     with pytest.raises(BudgetError, match=re.escape(f"at operator {where} (")):

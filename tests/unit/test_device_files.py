@@ -70,7 +70,7 @@ def test_the_command_prints_the_curve(file: Path, tmp_path: Path, capsys: pytest
     assert [one["kind"] for one in report["elsewhere"]] == ["SOFTMAX"]
     assert main(["plan", str(model), "--device", "matrix-npu"]) == 0
     text = capsys.readouterr().out
-    assert f"{wanted.points[0][0]:,}" in text and "no engine does them: 1 SOFTMAX\n" in text and " ms" not in text
+    assert f"{wanted.points[0][0]:,}" in text and "no engine can run them: 1 SOFTMAX\n" in text and " ms" not in text
     assert main(["plan", str(model), "--device", "matrix"]) == 1
     assert "known are cortex-m55, cortex-m7, matrix-npu;" in capsys.readouterr().err
 

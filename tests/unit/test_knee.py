@@ -95,7 +95,7 @@ def test_without_a_budget_compile_says_what_half_would_cost(
     assert found["knee"] is None, "only a whole frontier has one"
     _, out, _ = run(["compile", model, "-o", str(tmp_path)], capfd)
     more = 100 * (point[1] / fastest.cycles - 1)
-    assert f"  with half of it   {fastest.sram_bytes // 2 / 1024:.1f} KiB: {more:+.1f} % cycles\n" in out
+    assert f"  half the SRAM     {fastest.sram_bytes // 2 / 1024:.1f} KiB: {more:+.1f} % cycles\n" in out
     assert "knee" not in out
     _, out, _ = run(["compile", model, "-o", str(tmp_path), "--optimise", "balanced"], capfd)
     assert "  knee              this\n" in out
@@ -106,7 +106,7 @@ def test_below_the_floor_half_would_not_do(model: str, curve: Curve, tmp_path: P
     found = run_json(["compile", model, "-o", str(tmp_path), "--optimise", "size"], capfd)
     assert found["half"] is None
     _, out, _ = run(["compile", model, "-o", str(tmp_path), "--optimise", "size"], capfd)
-    assert f"would not do: the floor is {floor / 1024:.1f} KiB, with +0.0 % cycles\n" in out
+    assert f"not enough: the floor is {floor / 1024:.1f} KiB, with +0.0 % cycles\n" in out
     found = run_json(["compile", model, "-o", str(tmp_path), "--sram", str(floor)], capfd)
     assert (found["half"], found["knee"]) == (None, None), "with a budget the frontier was not searched whole"
 

@@ -238,8 +238,8 @@ def _bound_by_tensors(looked: Looked) -> Iterator[Advice]:
     yield Advice(
         "bound by tensors",
         f"{_some(_by_cost(found))} {_take(found)} {looked.share(cycles)}, {cycles:,}, for moving {moved:,} bytes "
-        f"through {memory.name}: {macs / max(moved, 1):.1f} MACs a byte, and the multipliers are fed from "
-        f"{_balance(looked, memory):.0f} on; without that wait it would be {engine:,}",
+        f"through {memory.name}: only {macs / max(moved, 1):.1f} MACs per byte moved; the NPU needs "
+        f"{_balance(looked, memory):.0f} to be compute-bound; without that wait it would be {engine:,}",
         "fewer channels or a smaller plane before them: halving both sides of a plane quarters these bytes",
         _by_cost(found),
         cycles,
@@ -247,7 +247,7 @@ def _bound_by_tensors(looked: Looked) -> Iterator[Advice]:
 
 
 def _balance(looked: Looked, memory: Memory) -> float:
-    """Multiply-accumulates for each byte of a memory from which on the multipliers are the slower of the two."""
+    """Multiply-accumulates per byte of a memory from which on an operator is compute-bound."""
     bytes_per_cycle = Fraction(*memory.bytes_per_cycle)
     return float(looked.target.accelerator.macs / bytes_per_cycle)
 
@@ -407,15 +407,15 @@ def _moves(looked: Looked) -> Iterator[Advice]:
 
 
 def _dead_channels(dead: Sequence[DeadChannels]) -> Iterator[Advice]:
-    """Channels that hold one value whatever the input, or that nobody reads."""
+    """Constant or unused channels."""
     channels, idle = sum(one.channels for one in dead), sum(one.dead for one in dead)
     if idle and 100 * idle >= channels:
         removed = sum(one.removed for one in dead)
         yield Advice(
             "dead channels",
-            f"{idle:,} of {channels:,} channels of {_some([one.operator for one in dead])} hold one value whatever the "
-            f"input, or are never read; {removed:,} of them are removed, which the figures here have",
-            "train it with fewer channels: their weights are in the file and buy nothing",
+            f"{idle:,} of {channels:,} channels of {_some([one.operator for one in dead])} are constant or unused; "
+            f"{removed:,} of them are removed, and the figures here count that",
+            "train it with fewer channels: these channels can be pruned without changing any output",
             tuple(one.operator for one in dead),
         )
 

@@ -30,7 +30,7 @@ from ..scheduling.program import (
 from ..util.records import dataclass
 
 _PLURAL: Mapping[BufferKind, str] = {
-    "tensor": "tensors",
+    "tensor": "activations",
     "rolling": "rolling buffers",
     "weights": "staged weights",
     "workspace": "workspace",

@@ -171,7 +171,8 @@ def add_epsilon(parser: argparse.ArgumentParser) -> None:
         type=fraction,
         default=EPSILON,
         metavar="E",
-        help=f"leave out a choice where a leaner one is at most this much slower; 0 for exact (default: {EPSILON})",
+        help="drop a frontier point if one with less SRAM is within this fraction of its speed; 0 for exact "
+        f"(default: {EPSILON})",
     )
 
 
@@ -190,19 +191,19 @@ def add_dead_channels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-dead-channels",
         action="store_true",
-        help="keep channels that hold one value whatever the input, or that nobody reads",
+        help="keep constant or unused channels",
     )
 
 
 def add_weight_encoder(parser: argparse.ArgumentParser) -> None:
-    """Who compresses weights."""
+    """The weight encoder."""
     from ..codegen.streams import WEIGHT_ENCODERS
 
     parser.add_argument(
         "--weight-encoder",
         choices=WEIGHT_ENCODERS,
         default=WEIGHT_ENCODERS[0],
-        help=f"who compresses weights (default: {WEIGHT_ENCODERS[0]})",
+        help=f"the weight encoder (default: {WEIGHT_ENCODERS[0]})",
     )
 
 

@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _elsewhere(left: tuple[Operator, ...]) -> str:
-    """What no engine does, by kind."""
+    """The operators that no engine can run, by kind."""
     if not left:
         return ""
     kinds = [op.kind for op in left]
     counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    return f"\nnot counted, as no engine does them: {counted}"
+    return f"\nnot counted, as no engine can run them: {counted}"

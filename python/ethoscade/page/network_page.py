@@ -43,9 +43,8 @@ _MAP_WORDS = (
     "output grows over them; what is empty is free for others."
 )
 _CYCLES_WORDS = (
-    "Of each operator the cycles from the end of the one before to its own end, by what they were spent on. The "
-    "longest bar is where a change of the network pays most; a bar that is a memory's wants fewer bytes, not "
-    "fewer multiplications."
+    "Time per layer, coloured by the bottleneck. The longest bar is where a change of the network gains most. "
+    "Memory-bound layers: reduce tensor size, not MACs."
 )
 _NETWORK_WORDS = (
     "In execution order; lines are tensors. Circles run on the NPU, squares on the CPU with the reason. What is "
@@ -101,7 +100,7 @@ def glance(facts: NetworkFacts) -> tuple[Tile, ...]:
 
 
 def _all_on_cpu(facts: NetworkFacts, nodes: Sequence[OperatorNode]) -> str:
-    """What the operators on the CPU take together, or how many of them nobody has counted."""
+    """The time of all operators on the CPU, and how many of them are not counted."""
     known = [node.cpu_milliseconds for node in nodes if node.cpu_milliseconds is not None]
     if not known:
         return "the CPU's not counted"
@@ -110,7 +109,7 @@ def _all_on_cpu(facts: NetworkFacts, nodes: Sequence[OperatorNode]) -> str:
 
 
 def _on_cpu(node: OperatorNode) -> str:
-    """What an operator on the CPU takes, or that nobody has counted it."""
+    """The time of an operator on the CPU, or "not counted"."""
     if node.cpu_milliseconds is None:
         return "not counted"
     return "about {:,.3f} to {:,.3f} ms".format(*node.cpu_milliseconds)

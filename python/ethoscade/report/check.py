@@ -57,8 +57,8 @@ def _head(found: Check) -> Iterator[str]:
     programs = f"{found.npu_programs} NPU program{'' if found.npu_programs == 1 else 's'}"
     yield f"operators  {npu} on the NPU in {programs}, {len(rows) - npu} on the CPU"
     yield (
-        f"by layer   {found.sram_bytes:,} bytes of SRAM; {table.cycles:,} cycles with weights at hand, which take "
-        f"{found.weight_cycles:,} to bring; {100 * table.utilisation:.1f} % of the MACs in use"
+        f"by layer   {found.sram_bytes:,} bytes of SRAM; {table.cycles:,} cycles without weight loading; loading the "
+        f"weights takes {found.weight_cycles:,}; {100 * table.utilisation:.1f} % of the MACs in use"
     )
 
 

@@ -274,7 +274,7 @@ def _target(target: Target) -> str:
 
 
 def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
-    """The SRAM, and what less of it would mean; with an arena in DRAM that has no floor, as all may lie there."""
+    """The SRAM, the floor and other choices; an arena in DRAM has no floor, as all may lie there."""
     in_use = ("  in use at once", _size(compiled.live_bytes))
     if compiled.target.has_cache:
         arena = f"{_size(compiled.artifact.arena_bytes)} of {compiled.target.arena.name}"
@@ -287,8 +287,8 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
     return [
         ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
         in_use,
-        ("  floor", _size(curve.floor_bytes) + ("  at most" if curve.floor_is_bound else "")),
-        ("  set by", f"{compiled.floor.where}: {compiled.floor.by_kind()}"),
+        ("  floor", _size(curve.floor_bytes) + ("  (upper bound: not searched further)" if curve.floor_is_bound else "")),
+        ("  largest at", f"{compiled.floor.where}: {compiled.floor.by_kind()}"),
         ("  without cascades", _size(curve.uncascaded_bytes)),
         *_choice_rows(compiled),
     ]
@@ -304,10 +304,10 @@ def _choice_rows(compiled: Compiled) -> list[tuple[str, str]]:
     if point is None and curve.floor_is_bound:
         text = f"{half / 1024:.1f} KiB: not searched; 'ethoscade frontier' shows every choice"
     elif point is None:
-        text = f"would not do: the floor is {size / 1024:.1f} KiB, with {_more(cycles, compiled.cycles)} cycles"
+        text = f"not enough: the floor is {size / 1024:.1f} KiB, with {_more(cycles, compiled.cycles)} cycles"
     else:
         text = f"{half / 1024:.1f} KiB: {_more(point[1], compiled.cycles)} cycles"
-    rows = [("  with half of it", text)]
+    rows = [("  half the SRAM", text)]
     if not curve.is_whole:
         return rows
     size, cycles = curve.knee
@@ -329,7 +329,7 @@ def _time_rows(compiled: Compiled) -> list[tuple[str, str]]:
 
 
 def _cpu_rows(compiled: Compiled, time: CpuTime) -> list[tuple[str, str]]:
-    """What the operators on the CPU take, and which of them nobody counts: never nothing at all."""
+    """The time of the operators on the CPU, and those not counted; never left out."""
     rows = []
     if time.milliseconds is not None and time.cpu is not None:
         least, most = time.milliseconds
@@ -459,11 +459,9 @@ def _milliseconds(curve: Curve) -> Sequence[float | None]:
 
 
 def _thinning(curve: Curve) -> str:
-    """How finely the search looked, and why not more finely."""
-    if curve.epsilon == 0:
-        return "fronts kept whole"
-    bounds = {"width": ", the widest for the sake of work", "work": ", not all placed for the sake of work"}
-    return f"fronts thinned to {curve.epsilon}{bounds.get(curve.stop_reason, '')}"
+    """The epsilon of the search, and the limit that truncated it."""
+    limits = {"width": "search truncated (beam width); ", "work": "search truncated (work limit); "}
+    return f"{limits.get(curve.stop_reason, '')}epsilon {curve.epsilon}"
 
 
 def _cascaded(compiled: Compiled) -> int:

@@ -16,8 +16,8 @@ MOST_LISTED, MOST_DRAWN = 2000, 200
 """Rows of the table of networks, and networks whose curves can be chosen."""
 
 _MEANT = (
-    "A network fits where a schedule that was found needs no more SRAM, and is as fast as is asked for. The smaller "
-    "target has fewer multiply-accumulates a cycle, or of the same NPUs takes less SRAM."
+    "A network fits if a schedule was found with enough SRAM and fast enough. The smaller target has fewer "
+    "multiply-accumulates per cycle; of targets with the same NPU, the one with less SRAM is smaller."
 )
 _SHARES = (Fraction(1), Fraction(9, 10), Fraction(1, 2))
 _RUNGS = (*(0.1, 0.2, 0.5), *(1.0, 2.0, 5.0), *(10.0, 20.0, 50.0), *(100.0, 200.0, 500.0), *(1000.0, 2000.0, 5000.0))

@@ -27,8 +27,8 @@ use crate::model::memory::aligned;
 use crate::model::plan::Staging;
 use crate::plans::bands::Bands;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
+use crate::plans::open_group_bound::{CloseCost, ConcurrentBuffers, ExtendCost, OpenGroupBound};
 use crate::plans::options::Options;
-use crate::plans::outlook::{CloseCost, ConcurrentBuffers, ExtendCost, Outlook};
 use crate::plans::pass::Pass;
 use crate::plans::prefix_fronts::{limit_bytes, DominanceBound, KnownFront};
 use crate::plans::rolling_rows::{RowCache, RowTable};
@@ -155,11 +155,11 @@ impl GroupDp<'_, '_> {
     /// minus one.
     pub fn run(&mut self, found: &mut Vec<Vec<GroupPlan>>) {
         let mut open: Vec<Bucket> = Vec::new();
-        let outlook = self.outlook();
+        let bound = self.bound_open_groups();
         let bands = self.bands;
         for (size, first) in bands.firsts().enumerate() {
             let ends = bands.ends(first);
-            open = self.extend(first, &open, outlook.of(size), &ends);
+            open = self.extend(first, &open, bound.of(size), &ends);
             if open.is_empty() {
                 break;
             }
@@ -174,13 +174,7 @@ impl GroupDp<'_, '_> {
     }
 
     /// Extend every open group by Part `first`, in every way, and keep the front per bucket.
-    fn extend(
-        &mut self,
-        first: PartId,
-        open: &[Bucket],
-        outlook: &[DominanceBound],
-        ends: &[Vec<Span>],
-    ) -> Vec<Bucket> {
+    fn extend(&mut self, first: PartId, open: &[Bucket], bound: &[DominanceBound], ends: &[Vec<Span>]) -> Vec<Bucket> {
         let tensor = &self.graph.tensors[self.graph.output(first)];
         let line_bytes = self.bands.across(first) * tensor.pixel_bytes;
         let whole_bytes = line_bytes * tensor.plane[self.bands.tiling.roll as usize] as u64;
@@ -208,7 +202,7 @@ impl GroupDp<'_, '_> {
             let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, whole_bytes, runs, count: 0 };
             let mut fresh = Vec::with_capacity(open.len().max(1));
             if open.is_empty() {
-                fresh.push((SmallVec::from_slice(&[stripe]), self.begin(&mut looked_at, outlook)));
+                fresh.push((SmallVec::from_slice(&[stripe]), self.begin(&mut looked_at, bound)));
             }
             let mut bucket = 0;
             for alike in open.chunk_by(|a, b| a.stripes[..kept] == b.stripes[..kept]) {
@@ -216,7 +210,7 @@ impl GroupDp<'_, '_> {
                 let buckets = bucket..bucket + alike.len();
                 bucket = buckets.end;
                 let mut steps = self.step(buckets, &mut looked_at);
-                Self::drop_useless(&mut steps, &looked_at, outlook);
+                Self::drop_useless(&mut steps, &looked_at, bound);
                 if self.by_profile() {
                     self.keep(first, kept, &ends[0], &looked_at, &mut steps);
                 }
@@ -225,7 +219,7 @@ impl GroupDp<'_, '_> {
                 stripes.extend_from_slice(&alike[0].stripes[..kept]);
                 fresh.push((stripes, steps));
             }
-            self.bound(kept, &mut fresh);
+            self.truncate(kept, &mut fresh);
             for (stripes, steps) in fresh.into_iter().filter(|(_, steps)| !steps.is_empty()) {
                 result.push(Bucket { stripes, front: steps.iter().map(|step| looked_at.grown(step)).collect() });
             }
@@ -262,7 +256,7 @@ impl GroupDp<'_, '_> {
         }
     }
 
-    fn begin(&mut self, looked_at: &mut Extending, outlook: &[DominanceBound]) -> Vec<GrowthStep> {
+    fn begin(&mut self, looked_at: &mut Extending, bound: &[DominanceBound]) -> Vec<GrowthStep> {
         let tensor = &self.graph.tensors[self.graph.output(self.last)];
         let rows = if self.bands.tiling == Tiling::WHOLE_ROWS { looked_at.stripe * tensor.plane[1] } else { 0 };
         let coming = rows as u64 * tensor.pixel_bytes;
@@ -273,30 +267,30 @@ impl GroupDp<'_, '_> {
         }
         keep_front(&mut front);
         self.table.considered += front.len() as u64;
-        Self::drop_useless(&mut front, looked_at, outlook);
+        Self::drop_useless(&mut front, looked_at, bound);
         thin(&mut front, self.pass.resolution);
         front
     }
 
     /// Drop the open groups that nothing of use can grow from.
-    fn drop_useless(steps: &mut Vec<GrowthStep>, looked_at: &Extending, outlook: &[DominanceBound]) {
+    fn drop_useless(steps: &mut Vec<GrowthStep>, looked_at: &Extending, bound: &[DominanceBound]) {
         steps.retain(|step| {
-            let limit = limit_bytes(outlook, step.cycles);
+            let limit = limit_bytes(bound, step.cycles);
             step.bytes < limit || limit > 0 && looked_at.grown(step).meeting.bytes() < limit
         });
     }
 
     /// What open groups may still come to, by what is known so far. Fronts that are to be exact are told apart otherwise.
-    fn outlook(&self) -> Outlook {
+    fn bound_open_groups(&self) -> OpenGroupBound {
         if self.options.outlook == 0 || self.by_profile() {
-            return Outlook::unknown(self.groups.len());
+            return OpenGroupBound::unknown(self.groups.len());
         }
         let groups = self.bands.firsts().zip(self.groups).map(|(first, group)| {
             let growing = ExtendCost { bytes: self.bands.least_buffer_bytes(first), cycles: self.fewest[first] };
             let (beside_bytes, least_bytes) = (group.beside_bytes(self.bands.tiling.tiles), group.least_bytes());
             (growing, CloseCost { beside_bytes, least_bytes, thresholds: self.thresholds(first).concat() })
         });
-        Outlook::new(&groups.collect::<Vec<_>>())
+        OpenGroupBound::new(&groups.collect::<Vec<_>>())
     }
 
     /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
@@ -352,7 +346,7 @@ impl GroupDp<'_, '_> {
 
     /// Bound the open groups of one stripe extent over all buckets: `max_points`, and fewer where more than
     /// `max_fork` Parts tell buckets apart, because measuring a buffer ahead then walks all of these Parts.
-    fn bound(&mut self, kept: usize, fresh: &mut [(SmallVec<[i64; 4]>, Vec<GrowthStep>)]) {
+    fn truncate(&mut self, kept: usize, fresh: &mut [(SmallVec<[i64; 4]>, Vec<GrowthStep>)]) {
         let (max_points, max_fork) = (self.pass.max_points, self.options.max_fork);
         let limit = if kept > max_fork { (max_points.saturating_mul(max_fork) / kept).max(1) } else { max_points };
         if fresh.iter().map(|(_, steps)| steps.len()).sum::<usize>() <= limit {

@@ -348,15 +348,15 @@ fn nonsense_is_refused() {
 #[test]
 fn what_branch_and_bound_does_not_take_on_is_said() {
     let mut random = super::random::Random::new(1);
-    let mut crowd = |count: usize| {
+    let mut draw_items = |count: usize| {
         let mut one = |_| {
             let lower = random.below(count) as i64;
             buffer(lower, lower + 4 + random.below(30) as i64, 1 + random.below(60) as u64)
         };
         one_pool((0..count).map(&mut one).collect())
     };
-    let many = crowd(33_000);
-    let mut sharing = crowd(2_100);
+    let many = draw_items(33_000);
+    let mut sharing = draw_items(2_100);
     sharing.buffers[0].shares.push(AllowedOverlap { with: 1, low: 0, high: 0 });
     for problem in [many, sharing] {
         let found = plan(&problem, &params(Algorithm::Exact)).unwrap();

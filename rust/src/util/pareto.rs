@@ -269,10 +269,10 @@ mod tests {
     #[test]
     fn of_equal_points_the_first_stays() {
         assert_eq!(pareto_front(vec![NamedPoint(1, 2, 'a'), NamedPoint(1, 2, 'b')]), [NamedPoint(1, 2, 'a')]);
-        let mut crowd = FrontBuilder::default();
-        crowd.add(&[(5, 3), (2, 7), (3, 5), (1, 9)], 0, 0);
-        crowd.add(&[(2, 5), (4, 3)], 1, 0);
-        let found: Vec<(usize, u64, u64)> = crowd.front().collect();
+        let mut builder = FrontBuilder::default();
+        builder.add(&[(5, 3), (2, 7), (3, 5), (1, 9)], 0, 0);
+        builder.add(&[(2, 5), (4, 3)], 1, 0);
+        let found: Vec<(usize, u64, u64)> = builder.front().collect();
         assert_eq!(found, [(3, 1, 9), (1, 2, 7), (2, 3, 5), (0, 5, 3)]);
     }
 
@@ -299,20 +299,20 @@ mod tests {
         }
 
         #[test]
-        fn a_crowd_knows_the_front_of_all(
+        fn the_builder_keeps_the_front_of_all(
             fronts in prop::collection::vec((prop::collection::vec((0u64..30, 0u64..30), 0..20), 0u64..5, 0u64..5), 0..6),
             scale in prop::sample::select(vec![1, 1 << 58]),
         ) {
-            let (mut crowd, mut all) = (FrontBuilder::default(), Vec::new());
-            crowd.add(&[(7u64, 7u64)], 0, 0);
-            crowd.clear();
+            let (mut builder, mut all) = (FrontBuilder::default(), Vec::new());
+            builder.add(&[(7u64, 7u64)], 0, 0);
+            builder.clear();
             for (points, bytes, cycles) in fronts {
                 let points: Vec<(u64, u64)> = points.into_iter().map(|(a, b)| (a * scale, b)).collect();
-                crowd.add(&points, bytes * scale, cycles);
+                builder.add(&points, bytes * scale, cycles);
                 all.extend(points.iter().map(|point| (point.0 + bytes * scale, point.1 + cycles)));
             }
-            prop_assert_eq!(crowd.count(), all.len());
-            let found: Vec<(usize, u64, u64)> = crowd.front().collect();
+            prop_assert_eq!(builder.count(), all.len());
+            let found: Vec<(usize, u64, u64)> = builder.front().collect();
             for &(number, bytes, cycles) in &found {
                 prop_assert_eq!(all.iter().position(|&point| point == (bytes, cycles)), Some(number));
             }

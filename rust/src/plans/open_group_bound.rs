@@ -35,12 +35,12 @@ pub struct CloseCost {
 
 /// Pairs of bytes and cycles below which an open group may be of use, by number of Parts less one.
 #[derive(Debug)]
-pub struct Outlook(Vec<Vec<DominanceBound>>);
+pub struct OpenGroupBound(Vec<Vec<DominanceBound>>);
 
-impl Outlook {
+impl OpenGroupBound {
     /// Of all groups with the same last Part: by number of Parts less one, what the first one adds, and what it takes to
     /// end there.
-    pub fn new(groups: &[(ExtendCost, CloseCost)]) -> Outlook {
+    pub fn new(groups: &[(ExtendCost, CloseCost)]) -> OpenGroupBound {
         let mut by_size: Vec<Vec<DominanceBound>> = Vec::new();
         let mut ahead = ExtendCost::default();
         for (growing, closing) in groups.iter().rev() {
@@ -53,12 +53,12 @@ impl Outlook {
             by_size.push(all);
         }
         by_size.reverse();
-        Outlook(by_size)
+        OpenGroupBound(by_size)
     }
 
     /// Where nothing is known and everything may be of use, for groups of up to so many Parts.
-    pub fn unknown(most: usize) -> Outlook {
-        Outlook(vec![vec![DominanceBound { below_bytes: u64::MAX, below_cycles: u64::MAX }]; most])
+    pub fn unknown(most: usize) -> OpenGroupBound {
+        OpenGroupBound(vec![vec![DominanceBound { below_bytes: u64::MAX, below_cycles: u64::MAX }]; most])
     }
 
     /// Of groups with so many Parts, less one.
@@ -140,10 +140,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_group_has_an_outlook_if_it_is_of_use_with_the_least_that_parts_ahead_add(
+        fn a_group_stays_below_the_bound_if_it_can_improve_the_front(
             groups in groups(), bytes in 0u64..50, cycles in 0u64..50, size in 0usize..7,
         ) {
-            let outlook = Outlook::new(&groups);
+            let bound = OpenGroupBound::new(&groups);
             let is_of_use = (size..groups.len()).any(|end| {
                 let added = || groups[size + 1..=end].iter().map(|(growing, _)| growing);
                 let bytes = bytes + added().map(|growing| growing.bytes).sum::<u64>();
@@ -152,7 +152,7 @@ mod tests {
                 let taken = closing.least_bytes.max(bytes + closing.beside_bytes);
                 closing.thresholds.iter().any(|pair| taken < pair.below_bytes && cycles < pair.below_cycles)
             });
-            prop_assert_eq!(bytes < limit_bytes(outlook.of(size), cycles), is_of_use);
+            prop_assert_eq!(bytes < limit_bytes(bound.of(size), cycles), is_of_use);
         }
 
         #[test]
