@@ -49,7 +49,7 @@ SPLIT_BOXES: Mapping[str, Callable[[Graph, Operator, int], Sequence[moves.Box]]]
 
 
 def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
-    """Copies for each output that somebody reads. Precondition: its family takes it."""
+    """Copies for each output that is read. Precondition: its family takes it."""
     op = graph.operators[op_index]
     read = {t for reader in graph.operators[op_index + 1 :] for t in reader.inputs}.union(graph.outputs)
     for place, tensor in enumerate(op.outputs):
@@ -63,7 +63,7 @@ _ONE_SCALE: Mapping[str, tuple[DType, ...]] = {"UNPACK": (DType.UINT8,)}
 
 SPLIT_FAMILIES: Mapping[str, Family] = {
     kind: Family(
-        "a copy of some rows, columns or channels for each output that somebody reads",
+        "a copy of some rows, columns or channels for each output that is read",
         (*moves.takes(_ONE_SCALE.get(kind, ())), moves.constraint(boxes)),
         lower,
     )
