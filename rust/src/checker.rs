@@ -58,7 +58,7 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
 }
 
 /// Check that every buffer lies in a pool that may hold it, and no pool is beyond its limit. What lies in the last pool of
-/// tensors is what all others leave, and bounded by whoever asks.
+/// tensors is what all others leave, and bounded by the caller.
 pub fn check_placement(memories: &Memories, program: &Program, placement: &Placement) -> Result<(), Complaint> {
     let last = memories.tensors().last();
     for (id, buffer) in program.buffers.iter_ids() {
@@ -204,7 +204,7 @@ impl<'a> Replay<'a> {
         Ok((kernel.channels(stripe.piece), kernel.ofm_depth))
     }
 
-    /// What is written must be inside the window of the moment, or somebody else owns the bytes.
+    /// What is written must be inside the window of the moment, or another buffer owns the bytes.
     fn inside_window(&self, step: usize, view: &View, y: i64) -> Result<(), Complaint> {
         let buffer = &self.program.buffers[view.buffer];
         let now = |w: &&LiveWindow| (w.first_step as usize) <= step && step < w.last_step as usize;

@@ -95,7 +95,7 @@ pub enum Complaint {
         /// Part.
         part: String,
     },
-    /// A tensor is not complete where somebody needs all of it.
+    /// A tensor is not complete where all of it is needed.
     #[error("'{tensor}' lacks pixel ({y}, {x}) when it is needed whole")]
     Incomplete {
         /// Tensor.

@@ -143,7 +143,7 @@ impl LookUpArea {
 }
 
 impl Device {
-    /// Where tables lie; None where nobody has to load them.
+    /// The memory of tables; None where they need no loading.
     pub fn look_up_area(&self) -> Option<LookUpArea> {
         match &self.unit {
             Unit::EthosU(npu) => Some(LookUpArea { is_apart: npu.accelerator.reserved_banks > 0 }),

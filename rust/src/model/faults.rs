@@ -218,7 +218,7 @@ fn check_operation(
     }
 }
 
-/// An output takes the place of an input of as many bytes, and nobody else does.
+/// An output takes the place of one input of as many bytes, and no other output does.
 pub(super) fn check_update(tensors: &IdVec<TensorId, Tensor>, tensor: &Tensor) -> Result<(), GraphError> {
     let Some(before) = tensor.updates else { return Ok(()) };
     let fault = match tensors.iter_ids().find(|&(id, _)| id == before) {

@@ -87,7 +87,7 @@ pub struct StreamTemplate {
 /// What weights are encoded for: OFM block depth, and whether they come part-kernel-first.
 pub type WeightOrder = (i64, bool);
 
-/// How constants are encoded, and what that comes to.
+/// How constants are encoded, and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding {
     /// OFM block depth that the weights are encoded for.
@@ -216,7 +216,7 @@ impl NpuOperation {
         piece.and_then(|piece| self.joined.get(piece.index())).map_or(Region::ALL, |joined| joined.region)
     }
 
-    /// Rows and columns of which a stripe's first is a multiple: whoever enlarges its input repeats from there on.
+    /// Rows and columns of which a stripe's first is a multiple: an operation that enlarges its input repeats from there on.
     pub fn stripe_multiple(&self) -> i64 {
         let joined = self.joined.iter().map(|joined| joined.operation.upscale.factor());
         joined.max().unwrap_or_else(|| self.upscale.factor())

@@ -27,7 +27,7 @@ pub struct Plan {
 /// A tensor whose home is not the scarce pool, and that is copied there or from there, as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopiedTensor {
-    /// An operand of a Part is copied into the scarce pool before the group; whoever in the group reads it reads the copy.
+    /// An operand of a Part is copied into the scarce pool before the group; all its readers in the group read the copy.
     Read(PartId, u32),
     /// The Part's output is made in the scarce pool and copied to its home after the group.
     Write(PartId),

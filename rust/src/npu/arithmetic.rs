@@ -24,7 +24,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Leaves a value as it is.
+    /// Leaves a value unchanged.
     pub const UNIT: Scale = Scale { scale: 1, shift: 0 };
 }
 

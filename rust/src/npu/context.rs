@@ -44,7 +44,7 @@ impl Findings {
         self.add(WarningKind::Saturation, "a value does not fit the 32-bit OFM and was saturated".to_string());
     }
 
-    /// A byte was read that nobody wrote.
+    /// A byte was read that was never written.
     pub fn uninitialised(&mut self, what: &str, place: Option<(usize, usize, usize)>) {
         if let Some((region, byte, _)) = place {
             let place = if region == REGION_COUNT { "SHRAM".to_string() } else { format!("region {region}") };

@@ -2,7 +2,7 @@
 //! Owns both walks over a stream's accesses. Nothing is computed, so neither weights nor inputs are needed.
 //!
 //! A byte is live at an operation that touches it, and between two commands if what it holds is read later on: by the
-//! stream, or by whoever wants it when the stream has ended. Bytes of regions without a memory (constants) are nobody's.
+//! stream, or by the caller when the stream has ended. Bytes of regions without a memory (constants) have no producer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ pub struct Dataflow {
 }
 
 /// Follows the bytes of a payload. `regions` maps the stream's regions to memories `0..memories`, `given` is what is
-/// there before it, `wanted` what somebody reads when it has ended.
+/// there before it, `wanted` what is read when it has ended.
 ///
 /// # Errors
 /// What is wrong with the payload, or the first command that is wrong.

@@ -132,7 +132,7 @@ pub unsafe extern "C" fn ethosu_invoke_v3(
 /// # Safety
 /// `custom_data_ptr` must be readable for `custom_data_size` bytes; `base_addr` and `base_addr_size` must have
 /// `num_base_addr` elements; each base address must be that of `base_addr_size` readable bytes, writable where the
-/// stream writes, and nobody else may write them meanwhile.
+/// stream writes, and no other thread may write them meanwhile.
 #[no_mangle]
 pub unsafe extern "C" fn ethosu_invoke_async(
     drv: *mut EthosuDriver,

@@ -252,7 +252,7 @@ pub enum Fault {
 /// Kind of a finding that does not stop a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarningKind {
-    /// Bytes were read that nobody wrote.
+    /// Bytes were read that were never written.
     UninitialisedRead,
     /// A sum does not fit the accumulator format, and the output depends on what becomes of it.
     AccumulatorOverflow,

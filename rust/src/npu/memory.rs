@@ -92,7 +92,7 @@ pub struct Memory {
     buffers: Vec<Buffer>,
     regions: [Option<Region>; REGION_COUNT],
     shram: Buffer,
-    /// Whether bytes that nobody wrote are worth a finding when they are read.
+    /// Whether reading bytes never written is a finding.
     watch_uninitialised: bool,
     first_uninitialised: Option<(usize, usize, usize)>,
     /// Bytes that operations read so far (SHRAM apart).
@@ -212,7 +212,7 @@ impl Memory {
         Ok(&mut buffer.data[from..to])
     }
 
-    /// Copies `len` bytes, each end a region or SHRAM (`None`) and its first byte. Bytes that nobody wrote stay so:
+    /// Copies `len` bytes, each end a region or SHRAM (`None`) and its first byte. Unwritten bytes stay unwritten:
     /// only who uses them is at fault.
     ///
     /// # Errors
@@ -293,7 +293,7 @@ impl Memory {
         Ok(())
     }
 
-    /// First byte of `[start, start + len)` that nobody wrote, as an offset in the region.
+    /// First byte of `[start, start + len)` never written, as an offset in the region.
     ///
     /// # Errors
     /// [`Fault::NoRegion`], [`Fault::OutOfBounds`].

@@ -38,7 +38,7 @@ pub struct RunReport {
     pub bytes_written: u64,
     /// Findings that did not stop the run, in order; 1000 at most.
     pub warnings: Vec<Warning>,
-    /// Accesses that the stream's waits do not order, reads of bytes nobody wrote, inputs overwritten; 1000 at most.
+    /// Accesses that the stream's waits do not order, reads of unwritten bytes, inputs overwritten; 1000 at most.
     pub hazards: Vec<Hazard>,
 }
 

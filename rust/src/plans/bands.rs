@@ -39,7 +39,7 @@ impl<'g> Bands<'g> {
         (0..self.longest).map(|size| self.last.before(size))
     }
 
-    /// Whether nobody wants the output of Part `first` behind a group that it begins.
+    /// Whether the output of Part `first` is not needed after a group that begins with it.
     pub fn is_interior(&self, first: PartId) -> bool {
         first < self.last && !self.graph.outlives(self.graph.output(first), self.last)
     }
@@ -89,7 +89,7 @@ impl<'g> Bands<'g> {
     }
 }
 
-/// A buffer that holds more than one part in so many of an output counts for nothing before it is there: its Part may run
+/// A buffer of more than this fraction of an output counts for nothing before it is there: its Part may run
 /// so far ahead that what is behind it begins when all ahead of it is done.
 const SHALLOW: i64 = 8;
 

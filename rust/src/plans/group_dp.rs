@@ -13,7 +13,7 @@
 //!   for each Part that is added.
 //!
 //! These bytes only rank open groups. What a closed group has in use is counted by `live_bytes`.
-//! Owns open groups and how they are closed. Is told which last Parts and tilings there are, and how a Part can run.
+//! Owns open groups and how they are closed. The last Parts, tilings and variants of a Part are given.
 
 use std::ops::Range;
 
@@ -151,7 +151,7 @@ pub struct GroupDp<'a, 'g> {
 }
 
 impl GroupDp<'_, '_> {
-    /// Grow them as long as they are of use, and add the Plans that they make to those `found`, by number of Parts
+    /// Grow them as long as they may improve a front, and add the Plans that they make to those `found`, by number of Parts
     /// minus one.
     pub fn run(&mut self, found: &mut Vec<Vec<GroupPlan>>) {
         let mut open: Vec<Bucket> = Vec::new();
@@ -272,7 +272,7 @@ impl GroupDp<'_, '_> {
         front
     }
 
-    /// Drop the open groups that nothing of use can grow from.
+    /// Drop the open groups from which no Plan of a front can grow.
     fn drop_useless(steps: &mut Vec<GrowthStep>, looked_at: &Extending, bound: &[DominanceBound]) {
         steps.retain(|step| {
             let limit = limit_bytes(bound, step.cycles);
@@ -280,7 +280,7 @@ impl GroupDp<'_, '_> {
         });
     }
 
-    /// What open groups may still come to, by what is known so far. Fronts that are to be exact are told apart otherwise.
+    /// The bound of open groups, by the fronts so far. Exact fronts compare open groups by their profiles instead.
     fn bound_open_groups(&self) -> OpenGroupBound {
         if self.options.outlook == 0 || self.by_profile() {
             return OpenGroupBound::unknown(self.groups.len());
@@ -293,7 +293,7 @@ impl GroupDp<'_, '_> {
         OpenGroupBound::new(&groups.collect::<Vec<_>>())
     }
 
-    /// Whether open groups are told apart by their profiles, which is exact, or by the sum of their buffers.
+    /// Whether open groups are compared by their profiles, which is exact, or by the sum of their buffers.
     fn by_profile(&self) -> bool {
         self.pass.resolution == 0 && self.bands.tiling.tiles == 1
     }
@@ -429,7 +429,7 @@ impl GroupDp<'_, '_> {
         keep_front(found);
     }
 
-    /// What a Plan of Parts `first..=last` must stay below to be of use, with and without single Parts in stripes.
+    /// What a Plan of Parts `first..=last` must stay below to improve the front, with and without single Parts in stripes.
     fn thresholds(&self, first: PartId) -> [Vec<DominanceBound>; 2] {
         let prefixes = [&self.table.with_overlap, &self.table.without_overlap];
         [0, 1].map(|view| self.known[view].thresholds(prefixes[view].before(first)))

@@ -187,7 +187,7 @@ fn follow_each_other<'a>(links: impl ExactSizeIterator<Item = &'a Link> + Clone)
     links.len() > FEW && links.clone().zip(links.skip(1)).all(follows)
 }
 
-/// So many reads are asked one by one faster than those are found that matter.
+/// Up to this number of reads, asking each is faster than finding the ones that matter.
 const FEW: usize = 4;
 
 #[cfg(test)]

@@ -60,9 +60,9 @@ pub struct LiveBytes {
     inside: Vec<PartReads>,
     /// Per Part, the group's reads of its output.
     readers: Vec<SmallVec<[TensorReads; 2]>>,
-    /// Tensors made before that nobody wants after the group, with the group's reads of them.
+    /// Tensors made before and not needed after the group, with the group's reads of them.
     dying: Vec<(WholeTensor, SmallVec<[TensorReads; 2]>)>,
-    /// Per Part, its output if somebody outside the group wants it.
+    /// Per Part, its output if it is needed outside the group.
     kept: Vec<Option<WholeTensor>>,
     /// Bytes that stay from the group's first step to its last.
     resident_bytes: u64,
@@ -141,7 +141,7 @@ impl LiveBytes {
     ///
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each
     /// Part. Most Plans take too much, so two moments are looked at before all are walked: when the last Part's output is
-    /// done, and when it comes to the line `first_failed_line`. Where a walk finds too much it leaves its line there for the next Plan,
+    /// done, and when it reaches the line `first_failed_line`. Where a walk finds too much it leaves its line there for the next Plan,
     /// which often takes too much there as well. Equals the live bytes of the program, with every buffer of a multiple of
     /// the arena's alignment, as long as each read of a tensor takes in all its rows; rows that are skipped, at the end or
     /// between windows, are counted as long as others of their tensor may be wanted, so otherwise it is an upper bound.
@@ -349,7 +349,7 @@ impl<'a> GroupRun<'a> {
         unread.min().unwrap_or(i64::MAX)
     }
 
-    /// Count so many bytes beside what stays.
+    /// Count `bytes` beside the constant bytes.
     fn count(&mut self, bytes: u64) {
         self.peak = self.peak.max(aligned(self.occupancy.resident_bytes + bytes));
     }

@@ -96,7 +96,7 @@ pub fn enumerate(
 }
 
 /// Plans of a group of one whose Part is not striped. The cycles of a trivial Part are in every Proposal, so they are left
-/// out: fronts are thinned in proportion to cycles, and would be more coarsely for what nobody can change.
+/// out: fronts are thinned in proportion to cycles, and these constants would make them coarser.
 fn alone(
     graph: &CascaderGraph,
     part: PartId,

@@ -1,15 +1,15 @@
 //! An admissible lower bound of bytes and cycles, for pruning partial groups.
 //!
 //! - State: by the first Part `f` of a group that ends with a given Part, pairs `(b, c)`: a group whose buffers that meet
-//!   take fewer than `b` bytes and that takes fewer than `c` cycles may be of use, as it is or with Parts ahead of it.
-//! - Step: as it is the group becomes a Plan of at least `CloseCost::beside_bytes` more, so pairs are what
+//!   take fewer than `b` bytes and that takes fewer than `c` cycles may improve a front, closed or with Parts ahead of it.
+//! - Step: closed, the group becomes a Plan of at least `CloseCost::beside_bytes` more, so pairs are what
 //!   `prefix_fronts::KnownFront` asks of a Plan, less these. With Part `f - 1` it takes at least `ExtendCost` more, so pairs of
 //!   `f - 1`, less these, are pairs of `f`.
-//! - Invariant: every Plan of use that a group grows into was below one of its pairs all along, if cutting a Part makes it
+//! - Invariant: every Plan of a front that a group grows into was below one of its pairs all along, if cutting a Part makes it
 //!   no faster.
 //! - Cost: a pass over all pairs for each Part that the group may grow to.
 //!
-//! Owns this bound. Which Plans are of use is for `prefix_fronts` to say, how groups grow for `group_dp`.
+//! Owns this bound. `prefix_fronts` says which Plans improve a front, `group_dp` grows groups.
 
 use crate::plans::prefix_fronts::DominanceBound;
 
@@ -22,7 +22,7 @@ pub struct ExtendCost {
     pub cycles: u64,
 }
 
-/// What it takes for a group of given Parts to be of use as it is.
+/// The cost of closing a group of given Parts into a Plan.
 #[derive(Clone, Debug, Default)]
 pub struct CloseCost {
     /// Bytes that are in use while its own buffers are, whatever its Plan decides.
@@ -33,7 +33,7 @@ pub struct CloseCost {
     pub thresholds: Vec<DominanceBound>,
 }
 
-/// Pairs of bytes and cycles below which an open group may be of use, by number of Parts less one.
+/// Pairs of bytes and cycles below which an open group may improve a front, by number of Parts less one.
 #[derive(Debug)]
 pub struct OpenGroupBound(Vec<Vec<DominanceBound>>);
 
@@ -56,12 +56,12 @@ impl OpenGroupBound {
         OpenGroupBound(by_size)
     }
 
-    /// Where nothing is known and everything may be of use, for groups of up to so many Parts.
+    /// A bound that prunes nothing, for groups of up to `most` Parts.
     pub fn unknown(most: usize) -> OpenGroupBound {
         OpenGroupBound(vec![vec![DominanceBound { below_bytes: u64::MAX, below_cycles: u64::MAX }]; most])
     }
 
-    /// Of groups with so many Parts, less one.
+    /// The pairs of groups with `size` Parts, less one.
     pub fn of(&self, size: usize) -> &[DominanceBound] {
         self.0.get(size).map_or(&[], Vec::as_slice)
     }

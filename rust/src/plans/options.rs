@@ -12,8 +12,8 @@ pub struct Options {
     pub divisions: Vec<i64>,
     /// Band counts tried.
     pub tiles: Vec<u32>,
-    /// A point of a front is left out where a leaner one that stays is slower by at most one part in so many; the
-    /// leanest and the fastest always stay. 0 leaves out nothing and compares open groups by their profiles: exact,
+    /// A point of a front is left out where a kept one with less SRAM is slower by at most one part in this number; the
+    /// smallest and the fastest always stay. 0 leaves out nothing and compares open groups by their profiles: exact,
     /// and far slower.
     pub resolution: u64,
     /// Open groups kept for each stripe extent of a group's first Part. Where there are more, the resolution is halved
@@ -30,9 +30,9 @@ pub struct Options {
     pub refined_up_to: u64,
     /// How much finer passes are that follow cheap ones: larger finds more in more time, 0 or 1 nothing new.
     pub refinement: u64,
-    /// Whether open groups are dropped that cannot come to anything of use by what they take already: 0 drops none.
+    /// Whether open groups are pruned by a lower bound of their bytes and cycles: 0 prunes none.
     pub outlook: u64,
-    /// Fronts of cross-group prefetch are thinned with so many times `resolution`.
+    /// Fronts of cross-group prefetch are thinned with this multiple of `resolution`.
     pub hidden_fineness: u64,
     /// How often a geometric mean is put between neighbouring limits for early copies.
     pub limit_halvings: u32,
@@ -51,16 +51,16 @@ pub struct Options {
 pub struct PlacingOptions {
     /// Moves that the memory planner may try for one program: more place tighter and take longer.
     pub moves: u32,
-    /// The same for the leanest candidates, which are placed once more: the fewest bytes are worth it.
+    /// The same for the candidates with the least live bytes, which are placed once more: the fewest bytes are worth it.
     pub floor_moves: u32,
     /// How many of them, at most: 0 places none again.
     pub floor_tries: usize,
     /// Rounds of placing candidates with early copies: more place more.
     pub rounds: u32,
-    /// A candidate is placed for filling only if it is estimated to be faster by one part in so many, in so much more room:
+    /// A candidate is placed for filling only if it is estimated to be faster by one part in this number, in that much more room:
     /// a larger figure tries more. At least 1.
     pub fill_margin: u64,
-    /// If a placement takes more than the live bytes by one part in so many, it is tried again with alternating
+    /// If a placement takes more than the live bytes by one part in this number, it is tried again with alternating
     /// directions: a larger figure tries more. At least 1.
     pub drift: u64,
 }
@@ -94,7 +94,7 @@ const RESOLUTION: u64 = 64;
 const POINTS: usize = 12;
 /// Open groups that a resolution asks for at most, however fine it is.
 const MOST_POINTS: u64 = 64;
-/// Moves that the memory planner may try for one program, where nobody says.
+/// Default number of moves of the memory planner for one program.
 pub const MOVES: u32 = 80;
 
 /// Default of `Options::refined_up_to`: with the finer one's about four times as many, well below a second's work.
@@ -194,7 +194,7 @@ impl Options {
 /// Largest value of a figure that `Options::tune` takes.
 pub const MOST_TUNED: u64 = 1 << 31;
 
-/// What a copy of constants is taken to cost while Plans are enumerated, when nobody knows yet what runs before it.
+/// The assumed cost of a copy of constants during enumeration, before its predecessor is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyCost {
     /// It starts with the group that uses it and runs beside nothing but kernels on earlier slices: as where SRAM is

@@ -59,7 +59,7 @@ pub fn shapes(boxes: &[[Span; 2]]) -> Vec<Shape> {
         .collect()
 }
 
-/// What finds the ways, under one view of copies.
+/// Enumerates the variants of a Part for one cost of copies.
 pub struct PartVariants<'a> {
     graph: &'a CascaderGraph,
     copies: CopyCost,

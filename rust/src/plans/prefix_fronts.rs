@@ -145,7 +145,7 @@ impl KnownFront {
     }
 }
 
-/// A Plan of fewer cycles than these is of use if it takes fewer bytes than these.
+/// A Plan below both of these numbers improves the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DominanceBound {
     /// Bytes.
@@ -155,7 +155,7 @@ pub struct DominanceBound {
 }
 
 impl DominanceBound {
-    /// What is left of it for a Plan that has so many bytes and cycles already; None if that is nothing.
+    /// The rest of the bound for a Plan that already has `bytes` and `cycles`; None if nothing is left.
     pub fn less(&self, bytes: u64, cycles: u64) -> Option<DominanceBound> {
         let below_bytes = self.below_bytes.checked_sub(bytes).filter(|&left| left > 0)?;
         let below_cycles = self.below_cycles.checked_sub(cycles).filter(|&left| left > 0)?;
@@ -163,7 +163,7 @@ impl DominanceBound {
     }
 }
 
-/// Bytes that a Plan of `cycles` must stay below to be of use; 0 if it is of none.
+/// Bytes that a Plan of `cycles` must stay below to improve the front; 0 if it cannot.
 pub fn limit_bytes(thresholds: &[DominanceBound], cycles: u64) -> u64 {
     let passed = thresholds.partition_point(|threshold| threshold.below_cycles <= cycles);
     thresholds.get(passed).map_or(0, |threshold| threshold.below_bytes)

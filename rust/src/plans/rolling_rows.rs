@@ -142,7 +142,7 @@ impl RowCache {
     }
 }
 
-/// Rows of an output that somebody waits for.
+/// Rows of an output that a reader waits for.
 #[derive(Clone, Copy, Debug)]
 struct Demand {
     /// One past the last of them, and beyond all that was asked for before.

@@ -12,7 +12,7 @@ use crate::model::operation::Source;
 /// Of each Part whether it is trivial.
 ///
 /// - A Part has no choice of its own if it makes one pixel, so that nothing can be cut, and stages no constants.
-/// - The places before and behind it are whole: nobody behind reads stripe by stripe what was made before. So all
+/// - The places before and behind it are whole: no Part behind reads stripe by stripe what was made before. So all
 ///   that crosses there lies in the arena as a whole, in a cascade as without one, and whatever a cascade across such a
 ///   place does, the two cascades into which it parts do in the same cycles and no more bytes.
 /// - Its neighbour is such a Part as well. One alone, as the mean before a classifier, is as well left to its group.

@@ -120,7 +120,7 @@ impl PyRunReport {
 /// What a region is made of.
 #[derive(FromPyObject)]
 enum RegionSpec {
-    /// An uninitialised, writable memory of so many bytes.
+    /// An uninitialised, writable memory.
     Size(usize),
     /// Read-only constants.
     Constants(PyBackedBytes),
@@ -219,7 +219,7 @@ impl PyMachine {
         self.machine.memory.set_initialised(region, start, length, value).map_err(|fault| host(py, fault))
     }
 
-    /// The first byte of `[start, end)` that nobody wrote, or None.
+    /// The first byte of `[start, end)` never written, or None.
     fn find_uninitialised(&self, py: Python<'_>, region: usize, start: i64, end: i64) -> PyResult<Option<usize>> {
         let length = length(py, region, start, end)?;
         self.machine.memory.find_uninitialised(region, start, length).map_err(|fault| host(py, fault))

@@ -9,7 +9,7 @@ use crate::weights::error::WeightError;
 use crate::weights::order::{Elements, Order, Volume};
 use crate::weights::Stream;
 
-/// Volumes of fewer bytes take a few milliseconds, and need nobody who could stop them.
+/// Volumes of fewer bytes take a few milliseconds, and need no way to stop them.
 const SHORT: usize = 1 << 16;
 
 /// Elements as they are stored, what they are, and what stands for 0.

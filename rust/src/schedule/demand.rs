@@ -6,7 +6,7 @@
 
 use crate::stripe::Span;
 
-/// Who walks a group. Parts are told apart by their offset in it.
+/// A walker of a group. Parts are named by their offset in it.
 pub trait Walker {
     /// The stripe of a Part's output that is made next while `rows` of it are asked for; None once they are there, or where
     /// no more is to be made.

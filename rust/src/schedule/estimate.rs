@@ -13,7 +13,7 @@ use crate::model::ids::{BufferId, IdVec};
 use crate::model::operation::Cost;
 use crate::model::program::{CopySource, Program, Step, Stripe};
 
-/// The unit of `Load::burden` is one part in so many of a kernel's cycles.
+/// The unit of `Load::burden` is a kernel's cycles divided by this.
 const BURDENS: u64 = 32;
 
 /// A kernel, and how it and a copy slow each other down while both run.
@@ -104,7 +104,7 @@ struct Running {
 }
 
 impl Estimate {
-    /// Nothing issued yet, with room for so many copies.
+    /// Nothing issued yet, with capacity for `count` copies.
     pub fn of_copies(count: usize) -> Estimate {
         Estimate { done: Vec::with_capacity(count), ..Estimate::default() }
     }

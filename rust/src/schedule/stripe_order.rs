@@ -3,7 +3,7 @@
 //! - State: `made(p)`, how far each Part's output is made.
 //! - Step: before a stripe of Part `p` runs, each producer makes its output, in stripes of its own height, as far as
 //!   the stripe reads it, and so on back to the group's inputs.
-//! - Invariant: when a stripe runs, all rows that it reads are made; nothing was made that nobody had asked for,
+//! - Invariant: when a stripe runs, all rows that it reads are made; nothing was made before it was asked for,
 //!   apart from the rest of a stripe. So a buffer between two Parts holds the rows from the oldest one still wanted
 //!   to the newest made.
 //! - Cost: one visit of each stripe and of each of its reads.
@@ -118,7 +118,7 @@ impl<'a> StripeOrder<'a> {
     }
 }
 
-/// Whether the output of the group's Part `offset` is wanted by nobody outside the group.
+/// Whether the output of the group's Part `offset` is not needed outside the group.
 pub fn is_interior(graph: &CascaderGraph, plan: &Plan, offset: usize) -> bool {
     !graph.outlives(graph.output(plan.part(offset)), plan.last)
 }

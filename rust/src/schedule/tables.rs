@@ -1,7 +1,7 @@
 //! Tables of results in the look-up area of an NPU: loaded right before the stripes that use them, where they are not there
 //! already.
 //!
-//! Owns which table lies where, and since when nobody needs what lay there before: `prefetch` may load it earlier. What is
+//! Owns which table lies where, and since when its last content is not needed: `prefetch` may load it earlier. What is
 //! looked up again last makes way for others, and of what never is, what was looked up in longest ago: a load waits for the
 //! kernels in flight that use its slots. Every NPU run starts with an empty area, and where the area is not apart from the
 //! buffers of kernels, one that looks nothing up leaves none of it.

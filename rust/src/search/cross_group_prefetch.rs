@@ -210,7 +210,7 @@ impl<'a> CrossGroupPrefetch<'a> {
 }
 
 impl Extension {
-    /// The Plan with a copy of so many bytes and cycles beside it; cycles of the copy beyond the spare ones are added.
+    /// The Plan with a copy beside it; cycles of the copy beyond the spare ones are added.
     fn beside(self, (bytes, cycles): (u64, u64)) -> Extension {
         Extension { bytes: self.bytes + bytes, cycles: self.cycles + cycles.saturating_sub(self.spare), ..self }
     }

@@ -1,7 +1,7 @@
 //! The floor: the fewest bytes that any candidate takes.
 //!
 //! Candidates are placed by their peak live bytes, until those of the next are no fewer than the least arena. Then the
-//! leanest are placed again with more moves of the memory planner. All goals that search for the floor name the same one;
+//! smallest are placed again with more moves of the memory planner. All goals that search for the floor name the same one;
 //! others take an upper bound.
 
 use crate::search::candidates::{CandidatePool, PlacedCandidate};
@@ -10,14 +10,14 @@ use crate::search::effort::Effort;
 use crate::search::error::SearchError;
 use crate::search::stripe_directions::Direction;
 
-/// The leanest candidates, and whether the search for them ran out of work.
+/// The candidates with the least SRAM, and whether their search ran out of work.
 #[derive(Clone, Debug)]
 pub struct Floor {
-    /// The leanest candidate, placed without early copies, then what was placed with more moves.
+    /// The candidate with the least SRAM, placed without early copies, then those placed with more moves.
     pub placed: Vec<PlacedCandidate>,
     /// Whether some candidates were left out.
     pub is_cut: bool,
-    /// Whether it is an upper bound: leaner candidates were not searched for.
+    /// Whether it is an upper bound: candidates with less SRAM were not searched for.
     pub is_bound: bool,
 }
 
@@ -38,7 +38,7 @@ impl Floor {
         self.placed[0].proposal.sram_bytes
     }
 
-    /// Find the leanest candidate.
+    /// Find the candidate with the least SRAM.
     ///
     /// # Errors
     /// Those of placing programs.
@@ -80,7 +80,7 @@ impl Floor {
     }
 }
 
-/// Numbers of all candidates, the leanest first.
+/// Numbers of all candidates, the least live bytes first.
 fn by_live_bytes(candidates: &CandidatePool) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..candidates.all.len()).collect();
     numbers.sort_by_key(|&number| (candidates.all[number].live_bytes(), candidates.all[number].estimates[0].cycles));

@@ -102,7 +102,7 @@ pub fn find_front(
 }
 
 impl FrontSearch<'_, '_, '_> {
-    /// Every estimate of every candidate, the leanest first.
+    /// Every estimate of every candidate, the least live bytes first.
     fn pending(&self) -> Vec<Pending> {
         let common_cycles = self.candidates.common_cycles;
         let of = |(candidate, estimates): (usize, &[ProgramEstimate])| {
@@ -120,8 +120,8 @@ impl FrontSearch<'_, '_, '_> {
         count.checked_sub(1).map_or(u64::MAX, |last| self.frontier[last].cycles())
     }
 
-    /// Add a Proposal to the frontier unless another is as lean and as fast. All goals name one floor, so that none may be
-    /// leaner.
+    /// Add a Proposal to the frontier unless another is at least as good in both. All goals name one floor, so none may have
+    /// less SRAM.
     fn offer(&mut self, found: FoundProposal) {
         if found.memory_bytes() >= self.floor_bytes && found.cycles() < self.cycles_within(found.memory_bytes()) {
             self.frontier.push(found);

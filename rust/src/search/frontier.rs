@@ -31,7 +31,7 @@ pub struct Frontier {
     pub stopped: Stop,
     /// The coarsest thinning of any front.
     pub epsilon: Epsilon,
-    /// Whether leaner Proposals may exist that were not searched for.
+    /// Whether the search skipped Proposals with less SRAM.
     pub floor_is_bound: bool,
 }
 

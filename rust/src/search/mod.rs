@@ -2,7 +2,7 @@
 //!
 //! 1. `passes` enumerates Plans and combines them to sets that cover the network.
 //! 2. `candidates` interleaves each set into a program and estimates it, for several limits of early copies.
-//! 3. `floor` places the leanest candidates.
+//! 3. `floor` places the candidates with the least live bytes.
 //! 4. `front` places candidates for a whole frontier, `within` for one size of the arena.
 //! 5. `filling` issues copies into gaps that a placement left.
 //!
@@ -55,7 +55,7 @@ pub use passes::estimated;
 pub enum Goal {
     /// The fastest Proposal, whatever it takes, the fastest within half of that, and an upper bound of the floor.
     Fastest,
-    /// The fastest Proposal within so many bytes, and the floor or a bound of it; the floor alone where that takes more.
+    /// The fastest Proposal within a number of bytes, and the floor or a bound of it; the floor alone where it is larger.
     Within(u64),
     /// The fastest Proposal of the fewest bytes.
     Floor,
@@ -81,7 +81,7 @@ struct SearchMemo {
     of_large_arenas: Option<GoalSearch>,
 }
 
-/// Candidates, and the leanest of them.
+/// Candidates, and the one with the least SRAM.
 struct GoalSearch {
     candidates: CandidatePool,
     /// An upper bound of the floor, and the floor once a goal needs it.
@@ -106,7 +106,7 @@ impl Search {
         self.run_placing(goal, &mut placer(&self.graph))
     }
 
-    /// Whether so many bytes are enough. Places no more than the floor, or its bound.
+    /// Whether `bytes` are enough. Places no more than the floor, or its bound.
     ///
     /// # Errors
     /// As [`Search::run`].

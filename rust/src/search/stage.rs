@@ -1,4 +1,4 @@
-//! Stages of a search, for whoever watches its progress. No result depends on them.
+//! Stages of a search, for reports of progress. No result depends on them.
 
 use crate::util::interrupt;
 
@@ -13,7 +13,7 @@ pub enum Stage {
     EnumerateForFewestBytes,
     /// Programs of all candidates are estimated.
     Estimate,
-    /// The leanest candidates are placed.
+    /// The candidates with the least live bytes are placed.
     FindFloor,
     /// Candidates are placed.
     Place,

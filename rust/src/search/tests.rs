@@ -175,7 +175,7 @@ fn run(search: &Search, goal: Goal) -> Vec<Proposal> {
     search.run(goal).expect("blocks fit").proposals
 }
 
-/// Cycles of the fastest of a frontier within so many bytes.
+/// Cycles of the fastest of a frontier within `bytes`.
 fn fewest(frontier: &[Proposal], bytes: u64) -> Option<u64> {
     frontier.iter().rfind(|proposal| proposal.sram_bytes <= bytes).map(|proposal| proposal.cycles)
 }

@@ -18,7 +18,7 @@ use crate::search::floor::Floor;
 use crate::util::interrupt;
 use crate::util::pareto::{pareto_front, Point};
 
-/// With early copies there is one visit for so many without.
+/// With early copies there is one visit per this number without.
 const VISITS_PER_EARLY: usize = 4;
 
 /// Find the fastest Proposal of at most `bytes`; None below the floor.
@@ -82,7 +82,7 @@ impl Point for Visit {
 
 /// The search for the fastest Proposal within `bytes`.
 struct WithinSearch {
-    /// Leaner answers are dropped: all goals name one floor.
+    /// Answers below the floor are dropped: all goals name one floor.
     floor_bytes: u64,
     bytes: u64,
     /// The answer so far.
@@ -178,7 +178,7 @@ impl WithinSearch {
         Ok(())
     }
 
-    /// Issue the answer's copies into a smaller arena, as long as it is no slower.
+    /// Issue the answer's copies into a smaller arena, while it is no slower.
     fn tighten(&mut self, ctx: &mut Context) -> Result<(), SearchError> {
         let Some(placed) = self.filled.take() else { return Ok(()) };
         let late = placed.late_program(ctx)?;
@@ -210,7 +210,7 @@ impl WithinSearch {
         }
     }
 
-    /// Make it the answer if it is faster, or as fast and leaner.
+    /// Make it the answer if it is faster, or as fast with less SRAM.
     fn take(&mut self, found: FoundProposal) -> bool {
         let is_better = (found.cycles(), found.memory_bytes()) < (self.best.cycles(), self.best.memory_bytes());
         let is_taken = is_better && (self.floor_bytes..=self.bytes).contains(&found.memory_bytes());

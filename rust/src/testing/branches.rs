@@ -75,7 +75,7 @@ fn back() -> impl Strategy<Value = usize> {
     prop_oneof![2 => Just(0usize), 1 => 0usize..6]
 }
 
-/// Up to so many layers that read any tensors.
+/// Up to `most` layers that read any tensors.
 pub fn layers_that_branch(most: usize) -> impl Strategy<Value = Vec<BranchingLayer>> {
     let stride = prop::sample::select(vec![1i64, 1, 1, 2]);
     let layer = prop_oneof![

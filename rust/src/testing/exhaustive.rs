@@ -440,7 +440,7 @@ fn what_the_sum_loses() {
 
 /// A band of rows finds room where rows of a dying input were read last, and its output is not there before it: 672 bytes of
 /// the 2128 counted are never in use. Where an input is read for the last time, and how much of an output is there, would
-/// have to be told band by band.
+/// have to be given band by band.
 #[test]
 fn bands_are_counted_as_if_all_were_in_use_at_once() {
     let graph = network([6, 7], OperationKind::Convolution, &[(1, 1, None), (3, 1, None), (1, 1, Some(2))]);

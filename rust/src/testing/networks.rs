@@ -468,7 +468,7 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
     peak
 }
 
-/// So many 3x3 convolutions of 16x16 pixels and 16 channels, one after the other.
+/// A chain of 3x3 convolutions of 16x16 pixels and 16 channels.
 pub fn chain(layers: usize) -> CascaderGraph {
     let mut net = Network::new([16, 16], 16);
     let t = (0..layers).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 3, 1, 16));
@@ -486,7 +486,7 @@ pub fn directions(plans: &[Plan]) -> Vec<bool> {
     plans.iter().map(|plan| plan.backwards).collect()
 }
 
-/// Whether somebody leaves rows of what it reads unread, at an end or between its windows: those die before the search's
+/// Whether an operation leaves rows of its input unread, at an end or between its windows: those die before the search's
 /// count says so.
 pub fn skips_rows(graph: &CascaderGraph) -> bool {
     graph.parts.ids().any(|part| {

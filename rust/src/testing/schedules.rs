@@ -28,10 +28,10 @@ enum Layer {
     Window(i64, i64),
     /// Doubled rows and columns: with zeros or without, of a window of this size that begins so far ahead, one left out.
     Doubled(bool, i64, i64, bool),
-    /// An element-wise operation with what was made so many layers before, if that fits or can be repeated, or with a
+    /// An element-wise operation with the output of a layer some layers before, if that fits or can be repeated, or with a
     /// scalar; elements of these many bits come of it.
     Pointwise(OperationKind, usize, u32),
-    /// Every element looked up in one of some tables, of so many bytes.
+    /// Every element looked up in one of some tables.
     LookUp(u32, u64),
     /// An element-wise operation with one row, column or both of what the tensor before is.
     Repeated(OperationKind, [bool; 2], u32),
@@ -349,7 +349,7 @@ fn reads_everything(graph: &CascaderGraph) -> bool {
     graph.parts.iter().all(|part| axes.iter().all(|&axis| all(part, axis))) && !skips_rows(graph)
 }
 
-/// A chain that looks results up in so many tables of 256 bytes, one after the other, row by row.
+/// A chain of look-ups in tables of 256 bytes, one after the other, row by row.
 fn tables(count: u32, device: Device) -> (CascaderGraph, Program) {
     let mut net = Network::new([6, 8], 16);
     let small = |id| LookUpTable { id: TableId(id), bytes: 256 };

@@ -14,7 +14,7 @@ use crate::weights::Stream;
 enum Spread {
     /// All alike.
     Only(i16),
-    /// Up to a magnitude, so many of a hundred of them zero.
+    /// Up to a magnitude, a percentage of them zero.
     Even { most: i16, zeros: u8 },
     /// Few values, others in each output channel.
     ByChannel,

@@ -1,12 +1,12 @@
 //! Work that may be stopped from outside: the token that says so, and where work asks for it.
 //!
-//! A loop that may run for long calls [`ask`] once in each turn. A turn is bounded work, far below a second. Where nobody
-//! wants the work stopped, asking changes nothing: no result depends on it. Where somebody does, the stack unwinds to
+//! A loop that may run for long calls [`ask`] once in each turn. A turn is bounded work, far below a second. Without
+//! a request to stop, asking changes nothing: no result depends on it. With one, the stack unwinds to
 //! [`Interrupt::run`], as the searches have no use for an answer "stopped" in the type of every function. Whatever they
 //! own is dropped on the way; what they were lent stays half done, so only work that is then thrown away may ask.
 //!
 //! The token also carries the other way how much of the work is done: a loop that knows says [`reach`], and what runs a
-//! piece of something larger is told so by [`portion`]. Nobody's result depends on that either.
+//! piece of something larger is marked by [`portion`]. No result depends on that either.
 //! Owns the token. Knows nothing of who stops whom, and why.
 
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ thread_local! {
     static SPAN: Cell<(u64, u64)> = const { Cell::new((0, WHOLE)) };
 }
 
-/// So many parts are all of a piece of work.
+/// Parts in all of a piece of work.
 pub const WHOLE: u64 = 1_000_000;
 
 /// Says whether work is to stop. Clones are the same token.
@@ -55,7 +55,7 @@ impl State {
 struct StopSignal;
 
 impl Interrupt {
-    /// The token that work on this thread asks; one that nobody raises if there is none.
+    /// The token of work on this thread; one that is never raised if there is none.
     pub fn current() -> Interrupt {
         CURRENT.with_borrow(|current| current.clone()).unwrap_or_default()
     }
@@ -119,7 +119,7 @@ pub fn portion<T>(begin: u64, end: u64, of: u64, work: impl FnOnce() -> T) -> T 
     work()
 }
 
-/// Ends the work on this thread if somebody wants that. Takes a few nanoseconds otherwise.
+/// Ends the work on this thread on request. Takes a few nanoseconds otherwise.
 #[inline]
 pub fn ask() {
     if CURRENT.with_borrow(|current| current.as_ref().is_some_and(|token| token.0.is_raised())) {

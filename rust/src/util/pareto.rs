@@ -81,7 +81,7 @@ impl FrontBuilder {
         self.points.clear();
     }
 
-    /// Add points, each of which takes so many `bytes` and `cycles` more. They get the next numbers.
+    /// Add points, each plus `bytes` and `cycles`. They get the next numbers.
     pub fn add<T: Point>(&mut self, points: &[T], bytes: u64, cycles: u64) {
         let numbered = |(number, point): (usize, &T)| NumberedPoint {
             bytes: point.memory_bytes() + bytes,
@@ -147,7 +147,7 @@ pub fn keep_minimal<T>(points: &mut Vec<T>, is_within: impl Fn(&T, &T) -> bool) 
     *points = kept;
 }
 
-/// Leave out points of a front that are no more than one part in `resolution` faster than the next leaner one that stays;
+/// Leave out points of a front that are no more than one part in `resolution` faster than the next kept one with fewer bytes;
 /// the fastest always stays. 0 leaves out nothing.
 ///
 /// For every point there is one left that takes no more bytes and at most that much longer.
@@ -180,7 +180,7 @@ pub fn thin<T: Point>(front: &mut Vec<T>, resolution: u64) {
     });
 }
 
-/// How much slower than a point left out by one thinning a leaner one that stays may be: `parts` in `of`.
+/// How much slower a kept point may be than one left out by one thinning: `parts` in `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epsilon {
     /// Numerator; 0 where nothing was left out.
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(front, [(1, u64::MAX), (3, 1 << 63), (4, 1)]);
     }
 
-    /// A point that is told from its equals by its last number.
+    /// A point with a name, to distinguish equal points.
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct NamedPoint(u64, u64, char);
 

@@ -6,7 +6,7 @@ use super::format::{HEADER_BITS, ZERO_DIVISORS};
 use super::palette::Palette;
 use super::sums::{plain, Sums};
 
-/// Parts are halves, quarters and so on, of at least so many weights.
+/// Parts are halves, quarters and so on, of at least this number of weights.
 const LEAST_PART: usize = 4096;
 const LEAST_PART_OF_LARGE: usize = 2048;
 const LARGE: usize = 16384;

@@ -8,7 +8,7 @@ use super::order::CODES;
 
 /// What fills up: a symbol that costs nothing.
 const NOTHING: u16 = SYMBOLS as u16;
-/// Zeros are counted apart where more than one weight in so many is zero.
+/// Zeros are counted apart where more than one weight in this number is zero.
 const FEW_ZEROS: u64 = 4;
 
 /// A few symbols that are coded alike.
@@ -18,7 +18,7 @@ pub struct Cell<'a> {
     pub symbols: &'a [u16],
     /// How many zeros there are beside these.
     pub zeros: i16,
-    /// What runs of zeros take, by their divisor; 0 if nobody asked.
+    /// Bits of runs of zeros, by their divisor; 0 if not asked for.
     pub runs: [i16; ZERO_DIVISORS as usize],
 }
 
@@ -30,7 +30,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Of so many symbols each, which were counted; `runs` tells whether runs of zeros will be asked for.
+    /// Of counted symbols; `runs` tells whether runs of zeros will be asked for.
     pub fn new(symbols: &[u16], counts: &Counts, length: usize, runs: bool) -> Cells {
         let sparse = counts.zeros() * FEW_ZEROS > counts.all();
         let mut found = Cells {

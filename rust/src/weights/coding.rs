@@ -24,7 +24,7 @@ const TOO_MANY: u8 = u8::MAX;
 /// Rows of tables by symbol: a power of two, so that no row needs a look whether it is there.
 const ROWS: usize = SYMBOLS.next_power_of_two();
 
-/// How the index of a weight is coded: a quotient in unary and a remainder of `divisor` bits, or as it is.
+/// How the index of a weight is coded: a quotient in unary and a remainder of `divisor` bits, or the index itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     /// Golomb-Rice codes; truncated ones have quotients up to 2 and need no end for that.

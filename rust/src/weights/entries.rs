@@ -99,7 +99,7 @@ impl Entries {
         self.iter().take(number).map(|(_, count)| count).sum()
     }
 
-    /// By entry the index that it would have as a code from an offset on behind so many entries; 0 below the offset.
+    /// By entry the index that it would have as a code from an offset on, behind the entries; 0 below the offset.
     pub fn behind(&self, size: usize, offset: u16) -> Numbers {
         let (least, more) = (i16x8::splat(offset as i16 - 1), i16x8::splat(size as i16 - offset as i16));
         std::array::from_fn(|vector| {

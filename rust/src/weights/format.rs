@@ -3,7 +3,7 @@
 
 use super::order::CODES;
 
-/// Streams are filled up to a multiple of so many bytes.
+/// Streams are padded to a multiple of this number of bytes.
 pub const ALIGNMENT: usize = 16;
 /// Bits that end a stream.
 pub const END_BITS: usize = 3;

@@ -163,7 +163,7 @@ impl Order {
         [self.shape[0], self.block_depth].map(|depth| (depth + cores - 1 - core) / cores)
     }
 
-    /// First output channels of blocks, and how many there are: so many at a time that they hold about `weights`.
+    /// First output channels of blocks, and their number: each block holds about `weights` weights.
     pub fn pieces(&self, weights: usize) -> Vec<[usize; 2]> {
         let [outputs, block] = self.own_depths();
         let of_block = block * self.shape[1..].iter().product::<usize>();

@@ -76,7 +76,7 @@ impl Palette {
         Palette::bits_of_header(self.entries.len(), self.bits)
     }
 
-    /// Bits that so many entries of so many bits take in a header.
+    /// Bits of a header's entries: their number times their width.
     pub fn bits_of_header(entries: usize, bits: u32) -> usize {
         PALETTE_BITS + entries * bits as usize
     }

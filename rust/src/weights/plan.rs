@@ -52,7 +52,7 @@ pub struct Body {
 }
 
 impl Slice {
-    /// Nothing but zeros, with [`Palette::of_zeros`]: one weight as it is, the rest runs, each eight of them in a bit.
+    /// Nothing but zeros, with [`Palette::of_zeros`]: one weight itself, the rest runs, each eight of them in a bit.
     pub fn of_zeros(span: [usize; 2], palette: usize) -> Slice {
         Slice { span, palette, brings_palette: true, coding: Coding::Uncompressed, zero_divisor: 3 }
     }
@@ -98,7 +98,7 @@ impl Slice {
         header + runs + self.index_bits(codes, weights, palette, indices)
     }
 
-    /// Bits of so many weights' indices among these codes.
+    /// Bits of the weights' indices among these codes.
     fn index_bits(&self, codes: &[u16], weights: usize, palette: &Palette, indices: &[u16; CODES]) -> usize {
         let Coding::Rice { divisor, truncated } = self.coding else {
             return weights * palette.uncompressed_bits() as usize;
@@ -114,7 +114,7 @@ impl Slice {
         places.next_multiple_of(CHUNK) + ones as usize + weights * divisor as usize
     }
 
-    /// Bits of the runs of zeros between so many weights.
+    /// Bits of the runs of zeros between the weights.
     fn run_bits(&self, codes: &[u16], weights: usize) -> usize {
         let (mask, runs) = ((1u32 << self.zero_divisor) - 1, weights + usize::from(self.brings_palette));
         let (mut steps, mut run) = (0u32, 0u32);

@@ -17,9 +17,9 @@ const WINDOW_OF_SHORT: usize = 512;
 const SAMPLES: [(usize, usize); 3] = [(256, 12), (1024, 4), (4096, 4)];
 /// A stream has as many times the weights that are looked at.
 const SAMPLED: usize = 4;
-/// Streams of so many weights are cut in any case: too short for samples that tell anything, long enough for palettes.
+/// Streams of this number of weights are cut in any case: too short for samples that tell anything, long enough for palettes.
 const SHORT: Range<usize> = 2048..4096;
-/// Own palettes have to spare one bit in so many to be tried, and in so many to be tried alone.
+/// Own palettes have to save one bit in the first number to be tried, in the second to be tried alone.
 const WORTH: u64 = 64;
 const SURE: u64 = 8;
 

@@ -13,7 +13,7 @@ use super::palette::Palette;
 /// Sizes that are tried beside all codes, as far as these fit.
 const SIZES: [usize; 12] = [0, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32];
 
-/// Runs of zeros are tried where more than one in so many weights is zero.
+/// Runs of zeros are tried where more than one weight in this number is zero.
 const FEW_ZEROS: u64 = 10;
 
 /// Sums over counts that tell what any palette makes of them, without a look at each code.
@@ -98,7 +98,7 @@ impl Sums {
     }
 
     /// Bits of weights in the best single coding, without runs of zeros; None if there is none. What is not below the
-    /// limit may be told as more.
+    /// limit may be reported as more.
     fn bits(&self, sketch: &Sketch<'_>, limit: u64) -> Option<u64> {
         let &Sketch { size, zero_runs, .. } = sketch;
         let largest = sketch.largest();
@@ -337,7 +337,7 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    /// Whether so many entries up to the widest one may be the best.
+    /// Whether this number of entries up to the widest one may be the best.
     fn is_open(&self, count: usize, widest: Option<u16>, others: Option<[u16; 2]>) -> bool {
         let shape = Palette::shape(count, widest, others);
         shape.is_some_and(|(size, _, width)| Palette::bits_of_header(size, width) as u64 + self.ideal < self.least)

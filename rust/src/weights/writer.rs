@@ -41,7 +41,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Nothing yet of a stream of so many bytes, a multiple of 4.
+    /// An empty stream of `length` bytes, a multiple of 4.
     pub fn new(length: usize) -> Writer {
         Writer { bits: Bits { bytes: Vec::with_capacity(length), pending: 0, count: 0 }, length }
     }
@@ -87,7 +87,7 @@ fn header(bits: &mut Bits, slice: &Slice, palette: &Palette, weights: usize) {
     }
 }
 
-/// What a weight's quotient adds to the places of a chunk, and to what is told of those that are more than 0.
+/// What a weight's quotient adds to the places of a chunk, and to the record of those above 0.
 #[derive(Clone, Copy)]
 struct Places {
     /// For each place whether it is more than 0, and how many places there are.

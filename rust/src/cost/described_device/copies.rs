@@ -37,7 +37,7 @@ pub(super) fn stage(unit: &DescribedUnit, bytes: u64, to: PoolId) -> (u64, Traff
 
 /// Cycles of a copy of `bytes` between pools, and what it moves.
 ///
-/// A DMA engine reads and writes at once; without one, whoever computes reads, then writes.
+/// A DMA engine reads and writes at once; without one, the engine reads, then writes.
 pub(super) fn copy(unit: &DescribedUnit, bytes: u64, from: PoolId, to: PoolId) -> (u64, Traffic) {
     let mut traffic = Traffic::default();
     traffic.read(from, bytes.next_multiple_of(burst(unit, from)));

@@ -45,7 +45,7 @@ pub fn cycles(graph: &CascaderGraph, unit: &DescribedUnit, program: &Program, pl
         .sum()
 }
 
-/// When the last of the jobs has ended. No memory moves more than its bandwidth, whoever shares it.
+/// When the last of the jobs has ended. No memory moves more than its bandwidth, shared or not.
 fn beside(unit: &DescribedUnit, jobs: impl Iterator<Item = Job>, in_flight: usize) -> u64 {
     let mut free = vec![0u64; unit.engines.len() + 1];
     let mut flying: VecDeque<(u64, Job)> = VecDeque::new();

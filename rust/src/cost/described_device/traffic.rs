@@ -9,7 +9,7 @@ use crate::model::ids::{Id, PoolId};
 use crate::model::memory::{Memories, Pool, MAX_POOLS};
 use crate::model::operation::Home;
 
-/// The largest number of cycles that is told apart: larger ones are cut to it, so that sums do not overflow.
+/// The largest number of cycles: larger ones are cut to it, and sums do not overflow.
 pub const FOREVER: u64 = 1 << 48;
 
 /// Cycles of each pool.

@@ -97,7 +97,7 @@ impl Reading {
         }
     }
 
-    /// Blocks of so many input channels, and their channels.
+    /// The number of blocks of input channels, and the channels of each.
     pub fn parts(reads_whole_depth: bool, depth: u64) -> (u64, u64) {
         let channels = if reads_whole_depth { IFM_BLOCK_DEPTH } else { depth };
         (depth.div_ceil(channels), channels)

@@ -33,7 +33,7 @@ impl OperandPools {
 }
 /// Bytes of a channel's scale record.
 const SCALE_BYTES: u64 = 10;
-/// Scale records fill up so many bytes.
+/// Scale records are padded to this number of bytes.
 const SCALE_ALIGNMENT: u64 = 16;
 
 /// An operation in the simulator's terms, with all that it touches in the scarce pool.

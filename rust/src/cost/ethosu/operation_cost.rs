@@ -20,7 +20,7 @@ use crate::npu::timing::Ticks;
 
 /// The scarce pool's region in the timing model.
 const SCARCE_REGION: usize = timed_region(Memories::SCARCE);
-/// Of so many kernels and one more, one has a copy beside it all the while, as far as the choice of its block goes.
+/// To choose a block, one kernel in this number plus one is assumed to have a copy beside it.
 const ALONE: u64 = 4;
 /// Bytes by which the rates of memories are compared.
 const COPIED_BYTES: u128 = 1 << 16;

@@ -95,12 +95,12 @@ pub struct Sent {
     pub registers: Vec<(Register, u64)>,
 }
 
-/// Who is told of each command before it is played.
+/// An observer of each command before it is played.
 trait Listener {
     fn hear(&mut self, command: &Command, image: &Image);
 }
 
-/// Nobody.
+/// No observer.
 impl Listener for () {
     fn hear(&mut self, _: &Command, _: &Image) {}
 }

@@ -71,7 +71,7 @@ fn equal_weights_and_equal_scales_lie_in_one_place() {
     assert_eq!(held(&stream, Register::SCALE_BASE), [weights, one + weights, weights, one + weights, weights, last]);
 }
 
-/// The stream of a sum with a constant of one column, in stripes of so many rows, its constants copied or not.
+/// The stream of a sum with a constant of one column, in stripes of `rows` rows, its constants copied or not.
 fn constant_operand(rows: i64, staging: Staging) -> Vec<Sent> {
     let mut net = Network::new([8, 6], 16);
     let t = net.with_constant(OperationKind::Add, INPUT, [false, true, false], 8);
@@ -103,7 +103,7 @@ fn a_constant_operand_is_read_where_it_lies_and_as_far_as_a_stripe_needs() {
     assert_eq!(waits, 1);
 }
 
-/// Waits for kernels and for transfers in a chain of look-ups in 12 tables of so many bytes.
+/// Waits for kernels and for transfers in a chain of look-ups in 12 tables of the same size.
 fn waits_of_look_ups(bytes: u64) -> [Vec<u32>; 2] {
     let mut net = Network::new([8, 8], 16);
     let t = (0..12).map(TableId).fold(INPUT, |t, id| net.look_up(t, LookUpTable { id, bytes }));

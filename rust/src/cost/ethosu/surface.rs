@@ -40,7 +40,7 @@ impl Surface {
         Surface::within((region, [0; 2], plane), offset, pixel, element, [0, depth])
     }
 
-    /// A box, of what begins at `origin` in a buffer with room for so many rows and columns.
+    /// A box, of what begins at `origin` in a buffer of a given number of rows and columns.
     fn within(
         (region, origin, capacity): (Region, [i64; 2], [i64; 2]),
         offset: u64,
@@ -78,7 +78,7 @@ impl Surface {
     }
 
     /// Channels `[first, end)` of a view of a buffer at `offset` that holds a tensor whole, whose rows and columns are
-    /// seen so many bytes apart.
+    /// seen at a given distance in bytes.
     pub fn strided(
         view: &View,
         offset: u64,
@@ -115,7 +115,7 @@ impl Surface {
         Bounds { rows: [0, rows], columns: [0, columns], channels: [0, depth] }
     }
 
-    /// The bytes of a box, tile by tile: whole pixels, or whole bricks, are the finest that is told apart.
+    /// The bytes of a box, tile by tile: the finest unit is a whole pixel or a whole brick.
     fn tiles_of<'a>(&'a self, bounds: &'a Bounds) -> impl Iterator<Item = Rectangle> + 'a {
         let [height, width] = [self.tiles[0], self.tiles[2]];
         // What does not wrap has one tile.
@@ -154,8 +154,8 @@ impl Surface {
         }
     }
 
-    /// Whether a box of this one and a box of another share a byte, as far as it can be told. Within equal pixels boxes
-    /// are told apart by their channels, where rows are whole pixels apart.
+    /// Whether a box of this one and a box of another may share a byte. Within equal pixels boxes
+    /// are distinguished by their channels, where rows are whole pixels apart.
     pub fn meets(&self, bounds: &Bounds, other: &Surface, others: &Bounds) -> bool {
         if self.layout == Layout::Nhwc && other.layout == Layout::Nhwc {
             let phase = |surface: &Surface| {

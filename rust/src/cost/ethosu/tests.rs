@@ -237,7 +237,7 @@ proptest! {
     }
 }
 
-/// Three convolutions on an Ethos-U65 with so many bytes of SRAM beside its DRAM: regions of inputs and of outputs, cycles.
+/// Three convolutions on an Ethos-U65 with SRAM beside its DRAM: regions of inputs and of outputs, cycles.
 fn between_two_pools(sram_bytes: u64) -> ([Vec<u64>; 2], u64) {
     let port = |name: &str, bytes| Port {
         name: name.into(),

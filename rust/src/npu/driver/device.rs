@@ -80,7 +80,7 @@ fn with_job(drv: *mut EthosuDriver, body: impl FnOnce(&mut Job)) -> c_int {
     })
 }
 
-/// Drops the result of a run that nobody has waited for; see the header.
+/// Drops the result of a run without a waiter; see the header.
 #[no_mangle]
 pub extern "C" fn ethosu_soft_reset(drv: *mut EthosuDriver) -> c_int {
     with_job(drv, |job| *job = Job::Idle)

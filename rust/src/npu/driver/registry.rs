@@ -27,7 +27,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// A device that does nothing and that nobody has reserved.
+    /// A device that is idle and not reserved.
     pub fn new(address: usize, fast_memory: u64, fast_memory_size: usize) -> Device {
         Device { address, reserved: false, job: Job::Idle, fast_memory, fast_memory_size }
     }
@@ -41,7 +41,7 @@ pub(super) struct Registry {
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { devices: Vec::new(), runs: 0, hazards: 0, pinned: None });
-/// Told of every change that somebody may wait for: a device that is free, or a run that is over.
+/// Notified of every change a thread may wait for: a device that is free, or a run that is over.
 static CHANGED: Condvar = Condvar::new();
 
 /// The registry, also after a panic elsewhere: every change to it is a single assignment.
@@ -69,7 +69,7 @@ impl Registry {
         self.devices.push(device);
     }
 
-    /// Ends a run, unless somebody has given it up meanwhile.
+    /// Ends a run, unless it was given up meanwhile.
     pub fn end(&mut self, address: usize, run: u64, job: Job) {
         if let Some(device) = self.device(address).filter(|device| device.job == Job::Running(run)) {
             device.job = job;

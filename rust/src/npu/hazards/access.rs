@@ -1,5 +1,5 @@
 //! What a command reads and writes: byte ranges of buffers and of SHRAM. Owns the translation from kernels and transfers;
-//! ranges are made only when somebody asks, because most pairs of commands differ in their bounds already.
+//! ranges are made only on demand, because most pairs of commands differ in their bounds already.
 
 use super::jobs;
 use super::ranges::{box_pieces, Ranges, Region3};
@@ -10,7 +10,7 @@ use crate::npu::memory::Memory;
 use crate::npu::operation::{Function, Kernel, Operand2};
 use crate::npu::shram;
 
-/// Rows of a strided transfer that are told apart.
+/// Most rows of a strided transfer with a range of their own.
 const MAX_TRANSFER_ROWS: u64 = 1 << 20;
 
 /// The memory that an access is in. Regions that share a buffer are one memory.

@@ -12,7 +12,7 @@ pub enum HazardKind {
     WriteAfterRead,
     /// Both write, in any order.
     WriteAfterWrite,
-    /// Bytes are read that nobody wrote.
+    /// Bytes are read that were never written.
     ReadOfUnwritten,
     /// A byte of a network input is read after a command wrote something else there.
     InputOverwritten,
@@ -36,7 +36,7 @@ impl HazardKind {
 pub struct Hazard {
     /// What goes wrong.
     pub kind: HazardKind,
-    /// The earlier command; `None` if it is the host, or nobody.
+    /// The earlier command; `None` for the host, or where there is none.
     pub first: Option<usize>,
     /// The later command.
     pub second: usize,

@@ -105,7 +105,7 @@ impl Tracker {
         self.transfers.drain(..done);
     }
 
-    /// Bytes `[start, end)` were read that nobody wrote.
+    /// Bytes `[start, end)` were read and never written.
     pub fn unwritten(&mut self, command: usize, what: &str, region: Option<usize>, start: usize, end: usize) {
         let place = place_name(region);
         let message = format!("command {command} ({what}) reads bytes [{start}, {end}) of {place}, which nobody wrote");

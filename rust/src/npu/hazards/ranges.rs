@@ -4,7 +4,7 @@
 use crate::npu::feature_map::{FeatureMap, Layout};
 use crate::util::interrupt;
 
-/// Pieces of one box that are told apart; a box of more is taken as its hull, row by row. Only damaged streams get there.
+/// Most pieces of one box; a box of more pieces is taken as its hull, row by row. Only damaged streams get there.
 const MAX_PIECES: u64 = 1 << 20;
 
 /// A set of bytes: ranges `[start, end)` in ascending order that neither overlap nor touch.

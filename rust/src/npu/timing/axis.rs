@@ -29,7 +29,7 @@ pub struct Axis {
     pub pad_after: u32,
     /// Enlargement of the input (1 or 2).
     pub upscale: u32,
-    /// Whether the enlargement inserts zeros, which nobody fetches.
+    /// Whether the enlargement inserts zeros, which are not fetched.
     pub zeros: bool,
     /// Largest sub-kernel, undilated.
     pub sub_kernel: u32,

@@ -50,7 +50,7 @@ pub struct Engine {
     /// Cores that share the kernel.
     cores: u32,
     micro_block: [u32; 3],
-    /// Elements of each sub-kernel and how many have so many.
+    /// Elements of sub-kernels, and how many sub-kernels have this number.
     sub_kernels: Counted,
     /// IFM depth blocks (convolution and reduce-sum; otherwise 1).
     depth_blocks: u32,
@@ -125,7 +125,7 @@ impl Engine {
         self.micro_block
     }
 
-    /// Cycles of one sub-kernel of so many elements, over all IFM depth blocks.
+    /// Cycles of one sub-kernel of `elements` elements, over all IFM depth blocks.
     fn sub_kernel(&self, micro: [u32; 3], plane: u128, elements: u32) -> u128 {
         let deep = u128::from(micro[2]);
         let elements = u128::from(elements);

@@ -1,4 +1,4 @@
-//! Timing model of the Ethos-U55/U65: what a command stream costs, operation by operation, whoever made it.
+//! Timing model of the Ethos-U55/U65: what a command stream of any compiler costs, operation by operation.
 //!
 //! The way of a payload: [`walk`] reads it into steps, [`kernel`] costs each kernel alone (its blocks through
 //! `engine`, their extents from `axis`, their bytes from `traffic`), `schedule` plays the steps on concurrent

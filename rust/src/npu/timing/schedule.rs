@@ -176,7 +176,7 @@ impl Player<'_> {
         true
     }
 
-    /// The front end's work on so many words: decoding, and fetching them at the stream's memory.
+    /// The front end's work on a number of words: decoding, and fetching them at the stream's memory.
     fn fetch(&self, words: u64) -> Flow {
         let mut demands = self.system.by_port(Ticks::ZERO);
         if self.rules.fetch_commands {

@@ -90,9 +90,9 @@ pub enum Action {
     Kernel(Arc<(KernelShape, KernelCost)>),
     /// Starts a transfer.
     Dma(Arc<DmaCost>),
-    /// Waits until at most so many kernels are outstanding.
+    /// Waits until at most this number of kernels is outstanding.
     KernelWait(u32),
-    /// Waits until at most so many transfers are outstanding.
+    /// Waits until at most this number of transfers is outstanding.
     DmaWait(u32),
     /// Interrupts and counters: takes its word's time only.
     Nothing,

@@ -27,7 +27,7 @@ fn raised(message: String, fault: &str, fill: impl FnOnce(&Attributes) -> PyResu
     })
 }
 
-/// A name that is none of those `expected` for a kind of thing; none are listed where they are somebody else's.
+/// A name that is none of those `expected` for a kind of thing; none are listed where another crate owns them.
 pub fn unknown(what: &str, name: &str, expected: &[&str]) -> PyErr {
     let choose = if expected.is_empty() { String::new() } else { format!("; choose one of {}", expected.join(", ")) };
     raised(format!("unknown {what} '{name}'{choose}"), "name", |set| {

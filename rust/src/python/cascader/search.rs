@@ -213,7 +213,7 @@ fn stop_name(stop: Stop) -> &'static str {
     }
 }
 
-/// Largest resolution that is told apart from 0, which leaves out nothing.
+/// Largest resolution; a larger one counts as 0, which leaves out nothing.
 const FINEST_RESOLUTION: u64 = 1 << 20;
 
 /// Options by what Python gives of them.

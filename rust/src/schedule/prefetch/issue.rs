@@ -12,7 +12,7 @@
 //! - Cost: one pass over the kernels, and for each copy one over the slots from `reserved_i` to `u_i`.
 //!
 //! The load of a table stands right before the kernel that looks up in it, or, if its slots are free so early, ahead of a
-//! copy that would hold it up. Owns both queues. The latest starts are `latest_start`'s; where there is room is told by a `Memory`.
+//! copy that would hold it up. Owns both queues. The latest starts are `latest_start`'s; a `Memory` says where there is room.
 
 use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::ids::BufferId;

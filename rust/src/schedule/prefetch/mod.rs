@@ -148,7 +148,7 @@ impl FilledHoles<'_> {
     }
 }
 
-/// What a program takes, as far as that can be told before it is placed.
+/// An estimate of a program's bytes and cycles before it is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramEstimate {
     /// Bytes up to which copies of constants are issued early; 0 for none.
