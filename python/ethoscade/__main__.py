@@ -166,7 +166,7 @@ def _hold_closed_streams() -> None:
 
 
 def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:
-    """Where a budget comes from that nobody gave; and that bare numbers are bytes, for whoever meant KiB."""
+    """Where a default budget comes from; and a note on bare numbers, which are bytes and not KiB."""
     sram, board = getattr(args, "sram", None), getattr(args, "board", None)
     if isinstance(error, BudgetError) and sram is None and board is not None:
         return f" (the budget is what board '{board}' has for its NPU)"
@@ -176,7 +176,7 @@ def _hint(error: EthoscadeError, args: argparse.Namespace) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints help as everything else is printed: argparse would not notice that nobody gets it.
+    """Prints help as everything else is printed: argparse would not notice a closed stdout.
 
     `fill` adds a command's arguments once that command is what is asked for.
     """

@@ -118,7 +118,7 @@ class Frontier:
         """Programs that the memory planner placed for the search."""
     @property
     def floor_is_bound(self) -> bool:
-        """Whether leaner Proposals may exist that were not searched for."""
+        """Whether the search skipped Proposals with less SRAM."""
 
 @final
 class Slab:
@@ -387,10 +387,10 @@ class Search:
         tuning: Sequence[tuple[TunedName, int]] = ...,
     ) -> Search: ...
     def fits(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> bool:
-        """Whether the floor takes no more than so many bytes."""
+        """Whether the floor takes no more than a number of bytes."""
 
     def within(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier:
-        """The floor, and the fastest Proposal found within so many bytes; the floor alone where it takes more."""
+        """The floor, and the fastest Proposal found within a number of bytes; the floor alone where it takes more."""
 
     def fastest(self, tick: Callable[..., object] | None = None) -> Frontier:
         """The fastest Proposal, and an upper bound of the floor."""

@@ -119,7 +119,7 @@ class SchedulingError(EthoscadeError):
     `fault` names the rule that it breaks, in one word. Of the others those are set that apply. `part` and `tensor` are
     names, `group` is the number of a schedule's group, `decision` what a hand-written schedule says, `step`, `buffer`
     and `pixel` (row, column) a place in a program, `pool` the name of a memory; `value` is what was found, `expected`
-    what would do, `limit` the most.
+    what works, `limit` the most.
     """
 
     def __init__(

@@ -164,7 +164,9 @@ def test_tensors_that_bound_are_told_with_their_bytes() -> None:
     rows = [row for row in found.table.rows if row.bound == "Sram"]
     assert set(told.operators) == {row.name for row in rows} and told.cycles == sum(row.cycles for row in rows)
     moved = sum(row.read_bytes["Sram"] + row.written_bytes["Sram"] for row in rows)
-    assert f"{moved:,} bytes" in told.found and "needs 32 to be compute-bound" in told.found, "256 MACs, 8 bytes a cycle"
+    assert f"{moved:,} bytes" in told.found and "needs 32 to be compute-bound" in told.found, (
+        "256 MACs, 8 bytes a cycle"
+    )
 
 
 def test_without_an_npu_there_is_no_npu_to_advise_on() -> None:

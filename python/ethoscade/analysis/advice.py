@@ -99,7 +99,7 @@ class Looked:
         return f"{100 * cycles / self.table.cycles:.1f} % of the cycles"
 
     def worth(self, cycles: int) -> bool:
-        """Whether so many cycles are worth a word."""
+        """Whether this number of cycles is worth a word."""
         return cycles > 0 and cycles >= _WORTH * self.table.cycles
 
 
@@ -314,7 +314,7 @@ class _Lanes:
 
     @property
     def idle_channels(self) -> bool:
-        """Whether it is channels that do not fill them: nobody changes a kernel for that."""
+        """Whether it is channels that do not fill them: no one kernel is changed for that."""
         return bool(self.channels % self.depth or self.made % self.made_at_once)
 
     @property
@@ -374,7 +374,7 @@ def _sixteen_bits(looked: Looked) -> Iterator[Advice]:
 
 
 def _last_function(looked: Looked) -> Iterator[Advice]:
-    """A SOFTMAX that ends the network: nobody needs it to know which class is the largest."""
+    """A SOFTMAX that ends the network: it is not needed to know which class is the largest."""
     for operator, row in looked.rows:
         ends = any(t in looked.graph.handed_out for t in operator.outputs)
         if operator.kind in ("SOFTMAX", "LOG_SOFTMAX") and ends and looked.worth(row.cycles):

@@ -18,7 +18,7 @@ from .table import OperatorSummary
 
 @dataclass(frozen=True)
 class CpuOperatorTime:
-    """An operator on the CPU and its cycles there, at least and at most; both None where nobody knows."""
+    """An operator on the CPU and its cycles there, at least and at most; both None where unknown."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class CpuOperatorTime:
 
 @dataclass(frozen=True)
 class CpuTime:
-    """All operators on the CPU, in the order in which they run, on the core that `cpu` describes; None: on nobody's.
+    """All operators on the CPU, in the order in which they run, on the core that `cpu` describes; None: on no core.
 
     `milliseconds` are the least and the most of those that are counted, at `clock_hz`; None where none is.
     """
@@ -48,7 +48,7 @@ class CpuTime:
 
     @property
     def ranges(self) -> tuple[tuple[float, float] | None, ...]:
-        """Of each operator the least and the most milliseconds; None where nobody knows."""
+        """Of each operator the least and the most milliseconds; None where unknown."""
         per_cycle = 1000 / (self.clock_hz or 1.0)
         return tuple(
             None
@@ -73,7 +73,7 @@ class CpuTime:
 def cpu_time_of(
     graph: Graph, operators: Sequence[OperatorSummary], target: Target, cpu: str | CpuDescription | None
 ) -> CpuTime:
-    """The estimate for the operators on the CPU. Raises `ConfigError` for a core that nobody knows, or no clock."""
+    """The estimate for the operators on the CPU. Raises `ConfigError` for an unknown core, or no clock."""
     core = described(cpu) if isinstance(cpu, str) else cpu
     clock = None if core is None else core.clock_hz or target.core_clock_hz or None
     if core is not None and clock is None:

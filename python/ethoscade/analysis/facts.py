@@ -1,6 +1,6 @@
 """A compiled network's facts for pages and pictures, gathered from what a compilation returns.
 
-Owns the gathering: names made short, buffers with who writes and reads them. The page's own room says what is told.
+Owns the gathering: names made short, buffers with who writes and reads them. The page's own room says what is shown.
 """
 
 from __future__ import annotations

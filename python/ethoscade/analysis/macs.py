@@ -1,6 +1,6 @@
 """Multiply-accumulates of operators, as they are counted for devices: what share of a network's work runs where.
 
-Owns the counts by kind, from shapes alone; whoever runs an operator may do more or fewer. Decides nothing.
+Owns the counts by kind, from shapes alone; a kernel may do more or fewer. Decides nothing.
 """
 
 from __future__ import annotations

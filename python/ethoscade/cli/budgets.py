@@ -1,6 +1,6 @@
 """`ethoscade compile --sram 200KiB,300KiB`: one model for several budgets, read, encoded and searched once.
 
-Owns how budgets are told apart: each has a folder of its own, named after it, in the folder of the output. What cannot
+Owns how budgets are named: each has a folder of its own, named after it, in the folder of the output. What cannot
 be does not keep the others from being written; it is named, and the exit status says so.
 """
 

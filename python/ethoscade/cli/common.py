@@ -69,7 +69,7 @@ def tell_of_board(args: argparse.Namespace, compiled: Compiled) -> None:
 
 
 def remark(args: argparse.Namespace, text: str) -> None:
-    """Say on stderr what is no error, unless nobody wants to know."""
+    """Write a note to stderr, unless the command is quiet."""
     if not getattr(args, "quiet", False):
         console.complain(text)
 

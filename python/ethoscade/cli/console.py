@@ -18,13 +18,13 @@ class OutputError(EthoscadeError):
 
 
 class ReaderGone(EthoscadeError):
-    """Whoever read stdout closed it (`| head`): nothing to complain about, and nobody to say more to."""
+    """The reader of stdout closed it (`| head`): no error, and no more output."""
 
 
 def show(text: str) -> None:
     """Print `text` on stdout and see it out.
 
-    Raises `ReaderGone` for a pipe that nobody reads, `OutputError` for a stream that is closed or a disk that is full.
+    Raises `ReaderGone` for a pipe without a reader, `OutputError` for a stream that is closed or a disk that is full.
     """
     if sys.stdout is None:
         raise OutputError("cannot print the result: stdout is closed")
@@ -36,7 +36,7 @@ def show(text: str) -> None:
 
 
 def complain(text: str, program: str = "ethoscade", output: str = "") -> None:
-    """Say one line on stderr, and a tool's `output` below it; there is nobody to tell if that fails."""
+    """Write one line to stderr, and a tool's `output` below it; a failure of this is ignored."""
     if sys.stderr is not None:
         line = " ".join(text.splitlines())
         lines = "".join(f"{said}\n" for said in [f"{program}: {line}{':' if output else ''}", *output.splitlines()])

@@ -166,7 +166,7 @@ def _in_a_row(args: argparse.Namespace, outputs: Sequence[Mapping[str, Array]]) 
 
 
 def _time_only(args: argparse.Namespace, graph: Graph, unknown: Sequence[str]) -> int:
-    """The costs of a network that cannot be run, because nobody here knows its operators on the CPU."""
+    """The costs of a network that cannot be run, for want of kernels for its operators on the CPU."""
     report: dict[str, Any] = {
         "schema_version": summary.SCHEMA_VERSION,
         "artifact": graph.name,

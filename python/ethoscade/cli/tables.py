@@ -29,7 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse to write a table over a model or over the other one, and a CPU that nobody knows. Raises `ConfigError`."""
+    """Refuse to write a table over a model or over the other one, and an unknown CPU. Raises `ConfigError`."""
     if args.cpu is not None:
         described(args.cpu)
     read = {f"the model '{model}'": model for model in args.models}

@@ -54,7 +54,7 @@ class ProgressLine:
 
 @contextlib.contextmanager
 def working(args: argparse.Namespace, name: str = "") -> Iterator[ProgressLine | None]:
-    """What long work is to be given as `progress`: a line about `name`, None where nobody looks at one.
+    """What long work is to be given as `progress`: a line about `name`, None without a terminal.
 
     The line is gone when the work ends, however it does.
     """

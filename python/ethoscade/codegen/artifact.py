@@ -20,7 +20,7 @@ class NpuCall:
     """One run of the NPU. `payload` is what the driver takes; inputs and outputs are tensor indices of the graph.
 
     `operators` names the operator of each kernel and transfer of the stream, in order, with ";" before others whose
-    look-ups it does as well; empty if nobody knows.
+    look-ups it does as well; empty if unknown.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Artifact:
     is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
     `kernels` are functions that C sources call in the place of ours.
     `constant_places` says whose the constants are.
-    `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if nobody knows.
+    `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if unknown.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """BLOCKDEP: how much of a kernel may start while kernels before it are still finishing.
 
-Owns how kernels with addresses are told to the rule, which is the planner's, as that predicts the stream that comes of
-them (`cost/ethosu/block_dependency.rs`, which says what is safe and why).
+Owns how kernels with addresses are passed to the rule, which is the planner's, as that predicts the stream that comes
+of them (`cost/ethosu/block_dependency.rs`, which says what is safe and why).
 """
 
 from __future__ import annotations

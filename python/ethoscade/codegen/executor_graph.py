@@ -60,7 +60,7 @@ class _Builder:
         self.entries: list[Entry] = []
 
     def add(self, name: str, function: str, read: tuple[int, ...], made: tuple[int, ...]) -> None:
-        """A node that reads and makes tensors; what it reads and nobody made becomes a node of its own first."""
+        """A node that reads and makes tensors; an input without a producer becomes a node of its own first."""
         inputs = tuple(self.entry(tensor) for tensor in dict.fromkeys(read))
         begin = len(self.entries)
         for tensor in dict.fromkeys(made):

@@ -1,6 +1,6 @@
 """Which functions C sources call for operators on the CPU: ours, the user's in their place, a library's before both.
 
-Owns that choice as an artefact keeps it, so that nobody waits for kernels who writes no C. How a table is read and what
+Owns that choice as an artefact keeps it, so that only writers of C load kernels. How a table is read and what
 becomes of calls is `c_kernels.chosen`'s.
 """
 

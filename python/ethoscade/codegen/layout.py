@@ -77,7 +77,7 @@ def call_tensors(artifact: Artifact, call: NpuCall | CpuCall) -> tuple[tuple[int
 def lifetimes(artifact: Artifact) -> dict[int, tuple[int, int]]:
     """When tensors that the caller brings or a call makes are whole in the arena: after how many calls, until how many.
 
-    Beyond that their bytes may be others'. Of a variable, whose value before a run no call makes, nothing is told.
+    Beyond that their bytes may be others'. Of a variable, whose value before a run no call makes, nothing is said.
     """
     graph = artifact.graph
     first, last = dict.fromkeys(graph.given, 0), dict[int, int]()
@@ -100,7 +100,7 @@ def touched_tensors(artifact: Artifact) -> tuple[int, ...]:
 
 
 def whole_lines(size_bytes: int, line_bytes: int = CACHE_LINE_BYTES) -> int:
-    """So many bytes in whole cache lines."""
+    """A number of bytes in whole cache lines."""
     return -(-size_bytes // line_bytes) * line_bytes
 
 

@@ -125,7 +125,7 @@ def _prepared(graph: Graph, operator: Operator, pointer: int) -> int:
 
 
 def _tensor(pointer: int) -> int:
-    """`TfLiteTensor` as it is with TF_LITE_STATIC_MEMORY."""
+    """`TfLiteTensor` with TF_LITE_STATIC_MEMORY."""
     quantisation = _struct(0, _INT, pointer) + pointer
     return _struct(quantisation + 2 * _INT + 3 * pointer + 2 * _INT, 1, pointer)
 

@@ -98,7 +98,7 @@ def misses(graph: Graph, operator: Operator) -> str | None:
 def warnings(artifact: Artifact) -> tuple[str, ...]:
     """Why TensorFlow Lite Micro could not load or run the network's `.tflite`, a sentence for each operator.
 
-    And one more if it needs what interpreters have only where they are told.
+    And one more if it needs an interpreter's option.
     """
     graph, count = artifact.graph, len(resources(artifact))
     found = [why for _, operator in cpu_operators(artifact) if (why := misses(graph, operator)) is not None]

@@ -88,7 +88,7 @@ def _first_gap(placed: Sequence[_Placed], buffer: _Buffer) -> int:
 def _tensors(graph: Graph) -> list[_Buffer]:
     """The tensors that get bytes of the plan, from who makes them to the last that touches them.
 
-    A variable tensor is one tensor of the file, before and after, that nobody makes: it ends with its last reader.
+    A variable tensor is one tensor of the file, before and after, without a producer: it ends with its last reader.
     """
     own = {v.after: v.before for v in graph.variables if v.in_place}
     end = len(graph.operators)

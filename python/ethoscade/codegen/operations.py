@@ -1,4 +1,4 @@
-"""NPU operations with addresses: what an emitter of register commands is told, free of any emitter's own types.
+"""NPU operations with addresses: the input of an emitter of register commands, free of any emitter's own types.
 
 Owns the last neutral form of the program's steps: stripes and copies whose buffers have become bytes in memory regions.
 `command_stream` builds these, `block_dependency` reads them, `vela` turns them into registers.

@@ -14,7 +14,7 @@ from ..ir.opcodes import builtin_code
 
 
 class Origins:
-    """The operators of one network in its file. Nobody looked into what stays on the CPU yet: it is read warily."""
+    """The operators of one network in its file. Those on the CPU are not checked yet, and read warily."""
 
     def __init__(self, graph: Graph) -> None:
         self.ledger = Ledger(len(graph.source))

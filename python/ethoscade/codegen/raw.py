@@ -37,7 +37,7 @@ _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 def write(artifact: Artifact, path: str | os.PathLike[str]) -> Path:
     """Write the .npz to `path` and return it.
 
-    Raises `CodegenError` for a CPU operator whose options cannot be told, `ModelFormatError` for damaged ones.
+    Raises `CodegenError` for a CPU operator whose options cannot be written, `ModelFormatError` for damaged ones.
     """
     return write_whole(path, archive(artifact))
 

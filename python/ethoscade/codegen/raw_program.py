@@ -1,4 +1,4 @@
-"""Describes any compiled network so that somebody else's runtime can execute it: arrays of bytes and one JSON text.
+"""Describes any compiled network for another runtime: arrays of bytes and one JSON text.
 
 Owns that description, which `docs/raw.md` documents for its readers. `raw` puts it into a file; which layout a network
 gets is decided there.
@@ -29,8 +29,8 @@ _ARENA, _FAST = "arena", "fast"
 def program_arrays(artifact: Artifact) -> dict[str, Array]:
     """The arrays that describe `artifact`, by name: `program`, which is the JSON, and the bytes that it refers to.
 
-    Raises `CodegenError` for a CPU operator of the original file whose options cannot be told, `ModelFormatError` for
-    one whose options are damaged.
+    Raises `CodegenError` for a CPU operator of the original file whose options cannot be written, `ModelFormatError`
+    for one whose options are damaged.
     """
     payloads = {payload: f"cmd_data_{number}" for number, payload in enumerate(distinct_payloads(artifact))}
     constants, state = _Blob("constant_data"), _Blob("variable_data")

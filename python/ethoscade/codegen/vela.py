@@ -2,7 +2,7 @@
 
 Owns every use of `ethosu.vela`; nothing else imports it, so that another emitter can stand beside it. It is imported on
 first use, as that costs half a second. Of Vela the documented API is called; what that prints, what it remembers for
-ever, the BLOCKDEP that is replaced here and waits for tables that nobody needs are kept from happening, so that any
+ever, the BLOCKDEP that is replaced here and waits for unneeded tables are kept from happening, so that any
 number of threads can call any number of times.
 """
 
@@ -471,14 +471,14 @@ class _Translator:
 
 
 def _explicit(scale: Scale) -> Any:
-    """A factor that the API sends as it is."""
+    """A factor that the API sends unchanged."""
     from ethosu.vela.operation import ExplicitScaling
 
     return ExplicitScaling(False, [scale.shift], [scale.multiplier])
 
 
 def _effective_scales(kernel: Kernel) -> tuple[float, float, float]:
-    """The scales that Vela is told: of both operands and of the result.
+    """The scales passed to Vela: of both operands and of the result.
 
     It derives registers from them for three cases: the factors of a sum's operands, the factor of a pool as the ratio
     of first and last, that of a unary operation as the last. Everywhere else 1 keeps it from rescaling.

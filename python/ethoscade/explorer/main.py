@@ -27,7 +27,7 @@ ADAPTER = "ethoscade"
 
 
 class EthosUAdapter(Adapter):  # type: ignore[misc]
-    """Draws the commands of a .tflite with `ethos-u` operators, whoever compiled it."""
+    """Draws the commands of a .tflite with `ethos-u` operators, of any compiler."""
 
     metadata = AdapterMetadata(
         id=ADAPTER,

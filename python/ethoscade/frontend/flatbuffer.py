@@ -132,7 +132,7 @@ class CheckedTable(Table):  # type: ignore[misc]
         return flags.py_type(self._unpack(flags.packer_type, off))
 
     def GetVectorAsNumpy(self, flags: Any, off: int) -> npt.NDArray[Any]:
-        """A vector of scalars, as a read-only view of the file. Bytes are not charged: nobody walks over them."""
+        """A vector of scalars, as a read-only view of the file. Bytes are not charged: no loop walks over them."""
         start, length = self._extent(off + self.Pos)
         dtype = np.dtype(number_types.to_numpy_type(flags)).newbyteorder("<")
         if length * dtype.itemsize > len(self.Bytes) - start:

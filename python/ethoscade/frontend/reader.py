@@ -147,7 +147,7 @@ def _require_quantised(tensors: Sequence[Tensor], operators: Sequence[Operator])
 def _with_scratch(
     tensors: Sequence[Tensor], operators: Sequence[Operator], inputs: Sequence[int]
 ) -> tuple[Tensor, ...]:
-    """Mark what a compiled operator reads and nobody makes: the NPU's scratch memory, not declared in any way."""
+    """Mark inputs of a compiled operator without a producer: the NPU's scratch memory, not declared in any way."""
     made = set(inputs) | {t for op in operators for t in op.outputs}
     scratch = {
         t

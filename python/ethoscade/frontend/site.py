@@ -26,7 +26,7 @@ _MAX_LIST = 256
 
 
 class NotUnderstood(Exception):
-    """The operator has no words in `ir` and is carried to the CPU as it is; the argument says why.
+    """The operator has no words in `ir` and is carried to the CPU unchanged; the argument says why.
 
     Readers raise it after they have compared shapes: memory is planned for these operators too. Never leaves the
     frontend.

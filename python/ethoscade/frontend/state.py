@@ -96,7 +96,7 @@ def separate(
 ) -> Stateless:
     """The first subgraph, as it was read, without state; `names` are those of `handles`.
 
-    Variables come in the order in which they are first read; one that nobody reads is nothing. Raises
+    Variables come in the order in which they are first read; one that is never read is nothing. Raises
     `ModelFormatError` for a variable that is read before anybody has set it, or with another type or shape,
     `UnsupportedOperatorError` for an initialisation that is more than constants. A compiled file with its variables in
     another order keeps its operators of variables, to be run as they are.
@@ -289,7 +289,7 @@ def _updating(
 ) -> tuple[list[Operator], list[Variable], dict[int, int]]:
     """Operators that write over their inputs with the new values as outputs; `tensors` gains these.
 
-    Who reads such a tensor later reads the new value; which is which is told as well.
+    Later readers of such a tensor read the new value; which is which is returned as well.
     """
     latest: dict[int, int] = {}
     found = []

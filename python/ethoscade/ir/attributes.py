@@ -310,7 +310,7 @@ class ConcatenationAttrs:
 
 @dataclass(frozen=True, eq=False)
 class ResourceAttrs:
-    """What READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE do with variables, where a compiled file is run as it is.
+    """What READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE do with variables, where a compiled file is run unchanged.
 
     The first two name one `variable`; the last sets some to `values`, by name.
     """

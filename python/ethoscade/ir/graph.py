@@ -147,7 +147,8 @@ class Graph:
         """Check the invariants of the data model and return self.
 
         Raises `ModelFormatError`: an index out of range, a tensor made twice or read before it is made, a constant
-        whose data has another shape or type, an output that nobody makes. NPU programs may write what is there already.
+        whose data has another shape or type, an output without a producer. NPU programs may write what is there
+        already.
         """
         known = set(self.inputs) | {i for i, t in enumerate(self.tensors) if t.is_constant or t.is_variable}
         self._check_variables()

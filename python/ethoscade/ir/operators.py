@@ -1,6 +1,6 @@
 """The operators of TensorFlow Lite that ethoscade knows: one row for each kind, and nothing about how any room does it.
 
-Owns what is true of a kind whoever looks at it: its attributes, its options table in a file, whether it moves anything.
+Owns what is true of a kind for every room: its attributes, its options table in a file, whether it moves anything.
 Readers, meanings, NPU families, C kernels and the test builders stand in their own rooms, in tables that `keyed` holds
 to the rows here.
 """

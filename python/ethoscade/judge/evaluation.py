@@ -1,6 +1,6 @@
 """What a network ought to output: its operators evaluated by those who decide, run after run.
 
-Owns who is asked about which operator, in which order, and what becomes of those that nobody judges.
+Owns who is asked about which operator, in which order, and what becomes of unverified operators.
 
 The reference is LiteRT with its reference kernels, in one run. Where `judges` says that TensorFlow Lite Micro
 decides, and for what LiteRT ends its process on although the result is clear (a SOFTMAX of 512 classes or more, say,
@@ -40,7 +40,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """An operator that nobody judges: why not, and what stands for its outputs. It goes by its first output's name."""
+    """An unverified operator: why, and what stands for its outputs. It goes by its first output's name."""
 
     operator: str
     reason: str
@@ -51,8 +51,8 @@ class Cut:
 class Expectation:
     """What the reference says for one set of inputs, and which reference it was; `cuts` by their first output's name.
 
-    Outputs that a cut operator makes are not among `outputs`, and what it reads is, by `read_name`. `not_judged` has a
-    sentence for each operator that nobody judges, and one for those that depend on some that could not be cut.
+    Outputs of an unverified operator are not among `outputs`, and what it reads is, by `read_name`. `not_judged` has a
+    sentence for each unverified operator, and one for those that depend on some that could not be skipped.
     """
 
     outputs: Mapping[str, Array]
@@ -62,7 +62,7 @@ class Expectation:
 
 
 def read_name(operator: str, place: int) -> str:
-    """What a cut operator reads at a place, among outputs that are compared."""
+    """What an unverified operator reads at a place, among outputs that are compared."""
     return f"what operator '{operator}' reads as its input {place}"
 
 
@@ -190,7 +190,7 @@ def _expectation(graph: Graph, values: Mapping[int, Array], judge: str, evaluati
 
 
 def _sentences(graph: Graph, evaluation: _Evaluation) -> Iterator[str]:
-    """A sentence for each operator that nobody judges, and one for those that depend on them."""
+    """A sentence for each unverified operator, and one for those that depend on them."""
     for index, reason in sorted(evaluation.cuts.items()):
         yield f"{judges.described(graph, graph.operators[index])}: {reason}"
     if not evaluation.dependent:
@@ -246,7 +246,7 @@ class _Past:
     """What the steps before left behind: how many there were, and what operators in Micro were given, by index.
 
     These have an entry for each step, and in it the values for each sequence. `unknown` is the state that depends on
-    what nobody judges.
+    what is unverified.
     """
 
     step: int = 0
@@ -300,7 +300,7 @@ class _Evaluation:
         return self.removable is None or index in self.removable
 
     def _depends(self, index: int) -> bool:
-        """Whether an operator looks at values that nobody judges."""
+        """Whether an operator reads unverified values."""
         op = self.graph.operators[index]
         return op.kind not in _SHAPE_ONLY and any(t in self.unknown for t in op.inputs)
 
@@ -419,7 +419,7 @@ class _Evaluation:
             return found
 
     def _give_up(self, index: int, nobody: VerificationError) -> None:
-        """An operator that nobody judges. Raises `nobody` where none may be cut."""
+        """An unverified operator. Raises `nobody` where none may be skipped."""
         if not self.may_cut:
             raise nobody
         self.cuts[index] = str(nobody.__cause__ or nobody)

@@ -4,7 +4,7 @@ Owns the operators on which LiteRT is not the rule; which kernels Micro has is i
 
 LiteRT's reference kernels decide wherever they can. Micro's kernels are the device's own, and their arithmetic, which
 `reference` has bit by bit, decides where LiteRT rounds otherwise or ends its process. Both need a kernel for the type:
-where Micro has none, LiteRT alone is the rule, or nobody.
+where Micro has none, LiteRT alone is the rule, or none.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def default_kernel_decides(op: Operator) -> bool:
 
 
 def undefined(graph: Graph, op: Operator) -> str | None:
-    """Why runtimes have a kernel for an operator but no defined result, so that nobody can judge it, or None."""
+    """Why the result of an operator is undefined although runtimes have a kernel for it, or None."""
     if op.kind not in _UNDEFINED or any(t is None for t in (*op.inputs[:2], op.inputs[OPERATORS[op.kind].data_input])):
         return None
     made = graph.made(op)
@@ -176,7 +176,7 @@ def micro_misses(graph: Graph, op: Operator) -> str | None:
 
 
 def _state(graph: Graph, op: Operator) -> list[int]:
-    """The inputs that an operator writes over, or may write over if nobody looked into it."""
+    """The inputs that an operator writes over, or may write over if it is unchecked."""
     written_over = dict(updated(op))
     return [t for t in op.inputs if t is not None and (graph.tensors[t].is_variable or t in written_over)]
 

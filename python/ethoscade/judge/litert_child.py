@@ -2,11 +2,11 @@
 
 INTERPRETER is `litert` for LiteRT's reference kernels, `litert_default` for those that it takes by itself, or `micro`
 for TensorFlow Lite Micro, which has no access to variables. Each ends the whole process on models it dislikes, so
-nobody imports this file; `litert` starts it by path, and it imports nothing of ethoscade. A request is an 8-byte length
-and an .npz on standard input: `source`, a file that is kept for the requests to come; `head`, what goes in front of it;
-the model's `inputs`, the `wanted` tensors, and those to be `cleared` before a run, as indices; `runs`, how often to
-run; `continued`, by run, whether variables are as the run before left them; `input_R_T`, what tensor T holds before run
-R. The answer, on standard output in the same form, has `value_R_T` for tensor T after run R, or `error`, why the
+no module imports this file; `litert` starts it by path, and it imports nothing of ethoscade. A request is an 8-byte
+length and an .npz on standard input: `source`, a file that is kept for the requests to come; `head`, what goes in front
+of it; the model's `inputs`, the `wanted` tensors, and those to be `cleared` before a run, as indices; `runs`, how often
+to run; `continued`, by run, whether variables are as the run before left them; `input_R_T`, what tensor T holds before
+run R. The answer, on standard output in the same form, has `value_R_T` for tensor T after run R, or `error`, why the
 interpreter refused.
 """
 

@@ -55,7 +55,7 @@ class Verification:
 
 
 class Cutting(Protocol):
-    """Whoever runs the compiled network, and can leave operators out of it."""
+    """The executor of the compiled network, which can leave operators out of it."""
 
     @property
     def removable(self) -> Collection[str]:
@@ -63,7 +63,7 @@ class Cutting(Protocol):
 
     @property
     def unplayed(self) -> Mapping[str, str]:
-        """Operators that it has nobody to run, by their first output's name, each with the reason."""
+        """Operators without an executor, by their first output's name, each with the reason."""
 
     def leave_out(self, cuts: Sequence[Mapping[str, Cut]]) -> None:
         """From now on these operators make what their cuts say, one entry for each run after a reset, in turn.
@@ -96,7 +96,7 @@ def check_available() -> None:
 
 
 def steps_of(graph: Graph, runs: int | None) -> int:
-    """How many runs in a row are judged where nobody says it: one, or three of a network with state."""
+    """The default number of runs in a row: one, or three of a network with state."""
     return runs if runs is not None else STATEFUL_RUNS if graph.kept else 1
 
 
@@ -111,9 +111,9 @@ def verify(
     """Run `execute` on the inputs of seeds 0 .. seeds-1 and compare every output element with the reference.
 
     For each seed it is given the inputs of `runs` runs in a row (see `steps_of`), the first after a reset.
-    `graph` is the network as read, with its `source`. Operators that nobody judges or plays are cut by `cutting`;
+    `graph` is the network as read, with its `source`. Unverified operators are skipped by `cutting`;
     what depends on those that it cannot cut is not judged.
-    `tick` is told before each seed how much is done.
+    `tick` is called before each seed with how much is done.
     Raises `VerificationError` when the reference is not installed or cannot run the model, or nothing of it can be
     judged, and whatever `execute` raises.
     """

@@ -67,7 +67,7 @@ class Selection(Protocol):
 
     @property
     def aliases(self) -> Mapping[int, int]:
-        """Outputs of operators among them that are other tensors' bytes, which some other operator makes or nobody."""
+        """Outputs of operators among them that are other tensors' bytes, which some other operator makes or none."""
 
 
 def support(graph: Graph, op: Operator, accelerator: Accelerator) -> str | None:

@@ -29,7 +29,7 @@ _MOVES: Mapping[str, Callable[[Graph, Operator, int], Sequence[Box]]] = KindTabl
 def source(graph: Graph, op: Operator) -> int | None:
     """The tensor whose bytes an operator's one output is, by the operator alone; None if it has to be made.
 
-    A constant or a variable is nobody's source: whoever reads a variable later reads another value. Of a kind that
+    A constant or a variable has no alias: a later reader of a variable reads another value. Of a kind that
     moves elements the caller sees to it that the NPU takes the operator at all.
     """
     if op.opaque is not None or len(op.outputs) != 1:

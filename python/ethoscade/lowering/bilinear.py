@@ -263,7 +263,7 @@ def _edged(make: Maker, ifm: FeatureMap) -> FeatureMap:
 
 
 def _enlarged(make: Maker, ifm: FeatureMap, repeats: int) -> tuple[FeatureMap, Upscale]:
-    """The input with all but the last doubling, and how it is read by whoever doubles it last."""
+    """The input with all but the last doubling, and how the last doubling reads it."""
     if repeats == 1:
         return ifm, Upscale.NONE
     if repeats > 2:

@@ -64,7 +64,7 @@ def fold_tables(npu: NpuGraph, exposed: Collection[int], accelerator: Accelerato
 
 
 def _as_look_up(operation: NpuOperation) -> NpuOperation:
-    """The operation with its table where it is the same as one; else as it is."""
+    """The operation with its table where it is the same as one; else unchanged."""
     if operation.same_as is None:
         return operation
     ifm, ofm = (replace(view, zero_point=0) for view in (operation.ifm, operation.ofm))

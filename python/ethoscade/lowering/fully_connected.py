@@ -1,7 +1,7 @@
 """FULLY_CONNECTED: a 1x1 convolution over the input's rows, each a pixel of as many channels as a row has elements.
 
-Where rows are the pixels of an image they keep its height and width, so that whoever makes or reads them as an image
-sees the same rows and columns, and stripes can pass.
+Where rows are the pixels of an image they keep its height and width, so that operations that make or read them as an
+image sees the same rows and columns, and stripes can pass.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def lower(graph: Graph, op_index: int, builder: NpuGraphBuilder) -> None:
 def _rounds_once(graph: Graph, op: Operator) -> bool:
     """Whether the outputs are rounded once, as LiteRT does, or twice, as TensorFlow Lite Micro does.
 
-    Micro's kernel is the device's own, so it decides where there is one; for uint8 there is none. Whoever changes this
+    Micro's kernel is the device's own, so it decides where there is one; for uint8 there is none. A change of this
     changes `reference` and the table of `judges` with it.
     """
     return graph.read(op).dtype is DType.UINT8

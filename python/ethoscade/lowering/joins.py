@@ -1,4 +1,4 @@
-"""Joins that nobody copies into: a tensor made of copies is read where these come from, or written by who makes them.
+"""Joins without copies: a tensor made of copies is read where these come from, or written by who makes them.
 
 Owns two rules over lowered networks. An operation on single pixels that alone reads a join is done box by box on what
 the copies read: a residual that is padded with channels and added is added as far as it goes. What is made only to be

@@ -75,7 +75,7 @@ class Stretch:
 class Box:
     """What goes from an operator's input number `source` to its output, with one run for each axis.
 
-    Where there is a `fill`, that stored value goes there, and the elements of the source are looked at by nobody; of
+    Where there is a `fill`, that stored value goes there, and the elements of the source are never read; of
     any size it is where there is no source. With a `table` each stored value of 8 bits is replaced by its entry on the
     way; elements then follow each other.
     """

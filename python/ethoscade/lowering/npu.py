@@ -1,7 +1,7 @@
 """NPU operations on whole feature maps: everything that an Ethos-U can be asked to do, as data.
 
 Owns the one type between the operator families and everything after them: operations, on the views of tensors that
-`feature_maps` has. An operation is complete: whoever emits it needs neither the TFLite operator nor the graph. An
+`feature_maps` has. An operation is complete: its emitter needs neither the TFLite operator nor the graph. An
 operator may be lowered to several of them, with temporaries between: tensors that no TFLite tensor corresponds to, and
 that are scheduled, placed and rolled like any other. `NpuGraphBuilder` is how a family makes both.
 """
@@ -242,7 +242,8 @@ class NpuOperation:
 class NpuGraph:
     """What the NPU does: `tensors` by their ids, `operations` in execution order.
 
-    `aliases` are the graph's tensors that are other ones' bytes: these are seen in their place, and nobody makes them.
+    `aliases` are the graph's tensors that are other ones' bytes: these are seen in their place, and no operation makes
+    them.
     """
 
     tensors: tuple[NpuTensor, ...]

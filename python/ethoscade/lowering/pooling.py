@@ -91,7 +91,7 @@ def _stages(window: Window) -> list[Window]:
 
 
 def _in_stages(steps: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
-    """Taps and strides of so many stages, in some of which nothing happens: a stride that is too far comes last."""
+    """Taps and strides of all stages, in some of which nothing happens: a stride that is too far comes last."""
     idle = [(1, 1)] * (count - len(steps))
     return [*idle, *steps] if steps[-1][1] > limits.MAX_STRIDE else [*steps, *idle]
 

@@ -2,7 +2,7 @@
 
 Gates are made one after the other, each when it is wanted, so that few numbers of 16 bits are there at a time. What the
 steps make is copied to the sequence at the end, as operations that make one tensor follow each other. The state that a
-run begins with is read, the last step's is handed on: whoever holds it between runs is no matter of this room.
+run begins with is read, the last step's is handed on: another room holds it between runs.
 """
 
 from __future__ import annotations

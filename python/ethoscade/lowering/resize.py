@@ -69,7 +69,7 @@ def spread(make: Maker, ifm: FeatureMap, ofm: FeatureMap) -> None:
 def repeated(make: Maker, ifm: FeatureMap, doublings: int, ofm: FeatureMap, ahead: int = 0) -> None:
     """Pools that repeat rows and columns 2^`doublings` times, of which the last makes `ofm`; at least one.
 
-    So many repeated rows and columns `ahead` of the first ones are left out.
+    The repeated rows and columns `ahead` of the first ones are left out.
     """
     height, width, depth = ofm.shape
     # The NPU begins with a whole doubled pixel: of one half the other is left out by a copy.

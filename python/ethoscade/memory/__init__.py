@@ -159,7 +159,7 @@ def plan(
     everywhere.
     `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`. `threads` in [1, 256]
     search side by side; their number changes nothing but the time. `tick` is called now and then while a built-in
-    algorithm searches; what it raises ends the search. `progress` is told of the stage "place" at its begin, now and
+    algorithm searches; what it raises ends the search. `progress` is called for the stage "place" at its begin, now and
     then, and at its end; of searches that may end at any time no `fraction` between is known.
 
     Raises `ConfigError` for a problem that makes no sense and for a callable's wrong answer, `PoolOverflowError` when

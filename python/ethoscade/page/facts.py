@@ -80,7 +80,7 @@ class OperatorNode:
     """An operator of the network in execution order. `reads` and `makes` number tensors that are not constants.
 
     `where` is "npu" or "cpu", `reason` why it is not on the NPU. Of an operator on the CPU no cycles are counted;
-    `cpu_milliseconds` are the least and the most that it takes on the core told, None where nobody knows.
+    `cpu_milliseconds` are the least and the most that it takes on the given core, None where unknown.
     `bound_cycles` are its cycles by what bounds them, bytes are by memory.
     """
 
@@ -117,7 +117,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class NetworkFacts:
-    """All that is told of a compiled network. Sizes are bytes; `target` is told in a few words.
+    """The facts about a compiled network. Sizes are bytes; `target` is described in a few words.
 
     `points` are the frontier's, ascending in SRAM, and `knee` is the place of one among them; None says that they are
     not all that there are, but those that one answer needed. `memories` are rows of (name, bytes read, bytes

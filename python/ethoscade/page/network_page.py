@@ -1,6 +1,6 @@
 """The page of a compiled network: which chapters it has, and their words.
 
-Owns what is told, in which order. All figures come from the facts.
+Owns the contents and their order. All figures come from the facts.
 """
 
 from __future__ import annotations

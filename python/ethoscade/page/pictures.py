@@ -28,7 +28,7 @@ def require() -> None:
 
 
 def figure(width: float, height: float) -> Any:
-    """An empty figure of so many inches. Raises `ConfigError` if matplotlib is missing."""
+    """An empty figure of a size in inches. Raises `ConfigError` if matplotlib is missing."""
     require()
     from matplotlib.figure import Figure
 

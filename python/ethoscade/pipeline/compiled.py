@@ -55,8 +55,8 @@ class Compiled:
     That, the budget and the frontier count arena and constants in whole lines of `line_bytes`, each.
 
     `dead_channels` tells of each operator with weights what became of its output channels that are constant, or unread.
-    `arrangement` is the program and where its buffers lie. `floor` is the step of the leanest schedule found at which
-    most bytes are alive: what runs there sets the floor, or its upper bound where `curve.floor_is_bound`.
+    `arrangement` is the program and where its buffers lie. `floor` is the step of the schedule with the least SRAM at
+    which most bytes are alive: what runs there sets the floor, or its upper bound where `curve.floor_is_bound`.
     """
 
     artifact: Artifact = field(repr=False)
@@ -376,7 +376,7 @@ class Compiled:
     def write_raw(self, path: str | os.PathLike[str]) -> Path:
         """Write a raw .npz: Vela's layout for a network that is one NPU call, else a program (docs/raw.md).
 
-        Returns the path. Raises `CodegenError` for a CPU operator whose options cannot be told.
+        Returns the path. Raises `CodegenError` for a CPU operator whose options cannot be written.
         """
         from ..codegen import raw
 

@@ -1,6 +1,6 @@
 """The stages from a graph to an artefact, in their order: what `compile()` and `frontier()` are made of.
 
-Owns the order of the stages and the choice among Proposals. Every stage is somebody else's function. What is kept
+Owns the order of the stages and the choice among Proposals. Every stage is a function of another room. What is kept
 between questions is for `prepared` to say.
 """
 
@@ -313,7 +313,7 @@ def explore(
 
 
 def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_hz: float | None = None) -> Curve:
-    """What a search found in so many seconds; sizes include `extra` bytes."""
+    """What a search found, and its seconds; sizes include `extra` bytes."""
     return Curve(
         tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
         found.uncascaded_bytes + extra,
@@ -330,7 +330,7 @@ def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_
 
 
 def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
-    """The fastest Proposal within the budget, the leanest, or the knee. Raises `BudgetError` below the floor."""
+    """The fastest Proposal within the budget, the smallest one, or the knee. Raises `BudgetError` below the floor."""
     fitting = [point for point in curve.points if budget is None or point[0] <= budget]
     if fitting:
         wanted = {"performance": fitting[-1], "size": fitting[0], "balanced": knee_of(fitting)}[optimise]

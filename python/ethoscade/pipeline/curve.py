@@ -29,8 +29,8 @@ class Curve:
     `stop_reason` is "complete" where every front was kept as finely as was asked for, "width" where some were kept more
     coarsely to bound the work, "work" where more programs were worth placing than the search places, and "budget" where
     the search answered one question: the points are those it needed. `floor_is_bound` says that the search looked for
-    nothing leaner: `floor_bytes` is then an upper bound. `epsilon` is the coarsest that any front was thinned to: one
-    thinning leaves a choice out only where a leaner one that stays is at most this much slower, and losses of several
+    less SRAM: `floor_bytes` is then an upper bound. `epsilon` is the coarsest that any front was thinned to: one
+    thinning leaves a choice out only where a kept one with less SRAM is at most this much slower, and losses of several
     add up. `core_clock_hz` is the target's; None on a described device.
     """
 
@@ -72,14 +72,14 @@ class Curve:
         """The (SRAM bytes, cycles) after which more SRAM buys few cycles: `optimise="balanced"` takes it.
 
         With both axes scaled to 0..1, x from the least SRAM to that of the fastest point, y from the fewest cycles to
-        the most, it has the least x + y, and is the leaner of equals: the point furthest below the line from end to
+        the most, it has the least x + y, and of equals the least SRAM: the point furthest below the line from end to
         end, as Satopää, Albrecht, Irwin and Raghavan define it ("Finding a 'Kneedle' in a Haystack", 2011).
         """
         return knee_of(self.points)
 
     @checked()
     def fastest_within(self, budget: int) -> tuple[int, int] | None:
-        """The fastest (SRAM bytes, cycles) that takes at most so many bytes; None below the floor."""
+        """The fastest (SRAM bytes, cycles) within a number of bytes; None below the floor."""
         return next((point for point in reversed(self.points) if point[0] <= budget), None)
 
     @property

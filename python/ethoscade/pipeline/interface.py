@@ -1,6 +1,6 @@
 """What the caller of a compiled network brings and gets: its inputs and outputs.
 
-Owns how they are told. Which of them lost their float side is `borders`' to decide.
+Owns how they are described. Which of them lost their float side is `borders`' to decide.
 """
 
 from __future__ import annotations

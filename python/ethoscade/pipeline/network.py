@@ -90,7 +90,7 @@ def stated(
 
 
 def with_cache(network: Network, size_bytes: int) -> Network:
-    """The network's problem on a device with so many bytes of cache."""
+    """The network's problem on a device with a given size of cache."""
     n = network
     target = n.target.with_cache_of(size_bytes)
     problem = stated(n.graph, n.partition, n.npu, n.encodings, target, n.workspaces)

@@ -1,6 +1,6 @@
 """plan(): the frontier of a model on a described device, without code generation.
 
-Owns the way from a model to the scheduling problem of a device that nobody compresses weights or emits code for. The
+Owns the way from a model to the scheduling problem of a device without a weight encoder or a code generator. The
 operations are those that an Ethos-U would get; what is none of them runs whole, elsewhere, and takes no time.
 """
 

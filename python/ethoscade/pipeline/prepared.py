@@ -1,7 +1,7 @@
 """prepare(): a model made ready once, and what is asked of it as often as wanted; compile() and frontier() ask once.
 
 Owns what is kept between questions: the network with its constants encoded, and by epsilon the core's search and the
-frontier, once somebody wanted it. An answer never depends on what was asked before.
+frontier, once it was asked for. An answer never depends on what was asked before.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OPTIMISATIONS = ("performance", "size", "balanced")
 
 @dataclass
 class _Kept:
-    """What questions share, by the resolution that their epsilon comes to."""
+    """What questions share, by the resolution of their epsilon."""
 
     searches: dict[int, scheduling.Search] = field(default_factory=dict)
     frontiers: dict[int, Curve] = field(default_factory=dict)
@@ -300,15 +300,15 @@ def compile(
     down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM, with
     "balanced" the knee (`Curve.knee`) of those that fit. Only "balanced" searches the whole frontier. "performance"
     searches for its answer and places less than `frontier` does: the schedule may be faster or slower than the one that
-    `frontier` has at so many bytes. The `frontier` of what is returned has the floor and the answer; without a budget
-    it has the fastest within half of the answer's SRAM besides, and `Curve.floor_is_bound` says that the floor is an
-    upper bound. "size" has one point.
+    `frontier` has at this number of bytes. The `frontier` of what is returned has the floor and the answer; without a
+    budget it has the fastest within half of the answer's SRAM besides, and `Curve.floor_is_bound` says that the floor
+    is an upper bound. "size" has one point.
     For several budgets see `prepare`.
     `accelerator` is by default ethos-u55-256; `system_config`, `memory_mode` and `config` (a vela.ini, or a name such
     as "Arm/vela.ini" in ethos-u-vela's folder) choose the memories. `board` names all of that at once, by the table of
     docs/boards.md or by a TOML file of one's own; what is named beside it goes first, and the SRAM that the board has
     for the NPU is the budget where none is given. A finer `epsilon` finds faster
-    schedules in more time (see `frontier`). Without `dead_channels` channels that are constant, or that nobody reads,
+    schedules in more time (see `frontier`). Without `dead_channels` channels that are constant or unused,
     stay as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
     `io="int8"` the caller brings and gets quantised tensors where the
     file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
@@ -316,9 +316,9 @@ def compile(
     that names C functions to be called in the place of ours for operators on the CPU, or "cmsis-nn", whose headers are
     in the folder `cmsis_nn`, else in that of the environment variable CMSIS_NN (docs/firmware.md). `accelerator`
     "none" leaves all of them there: for a device without an NPU, of which no cycles are counted. With `line_bytes`
-    budget and figures count arena and constants in whole lines of so many bytes: 32 is what C takes on a Cortex-M55.
-    `progress` is called with the name of each stage as it begins and now and then while it lasts, a text whose
-    `fraction` is how much of all is done, from 0 to 1; always on the caller's thread. What it raises ends the
+    budget and figures count arena and constants in whole lines of this number of bytes: 32 is what C takes on a
+    Cortex-M55. `progress` is called with the name of each stage as it begins and now and then while it lasts, a text
+    whose `fraction` is how much of all is done, from 0 to 1; always on the caller's thread. What it raises ends the
     compilation and is raised.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
@@ -351,7 +351,7 @@ def frontier(
 ) -> Curve:
     """The curve of (SRAM bytes, cycles) of a model on an Ethos-U, without code generation.
 
-    While the search builds up schedules it leaves out a choice only where a leaner one that it keeps is at most
+    While the search builds up schedules it leaves out a choice only where a kept one with less SRAM is at most
     `epsilon` slower: 0 leaves out nothing, the default is 1/64. It does so at every operator, so that losses can add
     up. Work has a bound besides: `Curve.epsilon` is the coarsest that it took. `ethoscade.plan` is the same for any
     other device, by its description. `dead_channels`, `weight_encoder`, `io` and `progress` as for `compile`.

@@ -2,9 +2,9 @@
 
 Owns that decision, and where in the order such an operator stands. An alias whose bytes the NPU makes is the NPU's, as
 is one that no operator of the CPU reads: the NPU's operations see the first tensor's bytes, and the first NPU call that
-makes or reads these hands them to the network's caller by all of their names. Where nobody on the NPU sees the bytes,
-or an operator of the CPU made them and another one reads them, renaming them is a call of the CPU; the NPU copies them
-where the CPU would have nothing else to do.
+makes or reads these hands them to the network's caller by all of their names. Where no operation on the NPU sees the
+bytes, or an operator of the CPU made them and another one reads them, renaming them is a call of the CPU; the NPU
+copies them where the CPU would have nothing else to do.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class TensorPlace:
     """A tensor that is not constant; `offset` in the arena, None with the `reason` where it never lies there whole.
 
     After `first` calls of a run it is there, and until `last` calls are done; both are None for what lives on from run
-    to run. What an NPU program makes inside, for the `reason` that is told, is whole after `operations` kernels and
+    to run. What an NPU program makes inside, for the given `reason`, is whole after `operations` kernels and
     transfers of call `first` - 1. Where it lies in bricks of 16 channels, `bricks` is the height, width and depth that
     the NPU sees.
     """

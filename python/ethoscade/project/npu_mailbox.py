@@ -73,7 +73,7 @@ class NpuServer:
 
     @contextlib.contextmanager
     def stopping_after(self, operations: int) -> Iterator[None]:
-        """Meanwhile jobs end after so many kernels and transfers, as if that were all of them."""
+        """Meanwhile jobs end after a number of kernels and transfers, as if these were all of them."""
         self._operations = operations
         try:
             yield

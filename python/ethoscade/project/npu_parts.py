@@ -18,7 +18,7 @@ _LONGEST = 1 << 24
 
 
 def first_part(payload: bytes, operations: int) -> bytes:
-    """`payload` up to and with its first so many kernels and transfers.
+    """`payload` up to and with a number of its first kernels and transfers.
 
     Raises `ProjectError` for what is no driver payload, or has fewer of them.
     """

@@ -23,10 +23,10 @@ class ByteStream(Protocol):
     """What a template opens, and `Connection` talks over. Both ends may lose, double or change bytes."""
 
     def send(self, data: bytes) -> None:
-        """Send all of `data`. Raises `ProjectError` where nobody is there any more."""
+        """Send all of `data`. Raises `ProjectError` where the other end is gone."""
 
     def receive(self, seconds: float) -> bytes:
-        """What has come, at least a byte of it, or b"" after so many seconds. Raises `ProjectError` at the end."""
+        """What has come, at least a byte of it, or b"" after a number of seconds. Raises `ProjectError` at the end."""
 
     def close(self) -> None:
         """Let go of the board; once is enough, and more does no harm."""

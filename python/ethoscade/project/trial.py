@@ -49,8 +49,8 @@ def trial(
 ) -> Trial:
     """Build, start and compare on `seeds` random inputs, as `judge.verification.verify` does; `source` is the model.
 
-    `progress` is told of the stages "build" and "run". Raises `ProjectError` for missing tools, a build that fails or a
-    board that is silent, `VerificationError` where there is no reference.
+    `progress` is called for the stages "build" and "run". Raises `ProjectError` for missing tools, a build that fails
+    or a board that is silent, `VerificationError` where there is no reference.
     """
     watch = Stopwatch(progress, ("build", "run"))
     watch.begin("build")

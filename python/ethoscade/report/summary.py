@@ -287,7 +287,10 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
     return [
         ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
         in_use,
-        ("  floor", _size(curve.floor_bytes) + ("  (upper bound: not searched further)" if curve.floor_is_bound else "")),
+        (
+            "  floor",
+            _size(curve.floor_bytes) + ("  (upper bound: not searched further)" if curve.floor_is_bound else ""),
+        ),
         ("  largest at", f"{compiled.floor.where}: {compiled.floor.by_kind()}"),
         ("  without cascades", _size(curve.uncascaded_bytes)),
         *_choice_rows(compiled),

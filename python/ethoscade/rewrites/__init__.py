@@ -1,6 +1,6 @@
 """Named rules, Graph -> Graph, that make a network smaller without changing what it computes.
 
-Owns the order of the rules and the removal of what nobody reads. One file is one rule; dead channels are found in
+Owns the order of the rules and the removal of unused tensors. One file is one rule; dead channels are found in
 `channel_values` and `channel_groups`, and removed once the other rules are done. A rule returns the very graph
 that it was given if it found nothing to do; else a new one, verified. Network inputs and outputs keep order and names.
 
@@ -108,7 +108,7 @@ def why_kept(graph: Graph) -> dict[int, str]:
 
 
 def drop_dead(graph: Graph) -> Graph:
-    """Remove operators whose results nobody reads and tensors that nobody mentions; indices become dense again.
+    """Remove operators without readers and tensors without users; indices become dense again.
 
     Opaque operators without outputs or with variables stay: they may act on memory that the graph does not show.
     Network inputs stay even if unread.

@@ -4,7 +4,7 @@ Owns who ties channels to each other and who cannot do without one, and why. Dec
 
 A channel is needed unless everything that reads it can do without: a weighted operator can where its weights for it are
 zero or where it is a constant that goes into the bias; an operator that works channel by channel can where its own
-result's channel is not needed either. Whoever makes a channel never needs it.
+result's channel is not needed either. The producer of a channel never needs it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Groups:
 
     @property
     def spare(self) -> set[int]:
-        """The groups that nobody needs."""
+        """The unused groups."""
         return set(self._roots) - self._reasons.keys()
 
     def why_needed(self, group: int) -> str | None:
@@ -185,7 +185,7 @@ class Groups:
     # Bookkeeping.
 
     def _has(self, tensor: int, count: int) -> bool:
-        """Whether a tensor has so many channels, pixel by pixel."""
+        """Whether a tensor has a number of channels, pixel by pixel."""
         last = self.graph.tensors[tensor].shape[-1:]
         return tensor in self.channels and len(self.channels[tensor].known) == count and last[0] % count == 0
 
@@ -216,7 +216,7 @@ class Groups:
 
 
 def _joined(size: int, ties: Sequence[tuple[_Nodes, _Nodes]]) -> _Nodes:
-    """Of so many places the first that each is tied to, by however many others between them."""
+    """For each place the first one that it is tied to, by however many others between them."""
     roots = np.arange(size)
     if not ties:
         return roots

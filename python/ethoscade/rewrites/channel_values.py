@@ -87,7 +87,7 @@ class ConstantChannels:
 def has_dead_weights(graph: Graph) -> bool:
     """Whether any operator with weights has an output, or an input, all of whose weights are zero.
 
-    Without one there is no constant channel, and none that nobody reads.
+    Without one there is no constant channel, and no unused one.
     """
     for op in graph.operators:
         if op.opaque is not None or op.kind not in (*WEIGHTED, "DEPTHWISE_CONV_2D"):

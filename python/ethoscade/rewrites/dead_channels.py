@@ -1,6 +1,6 @@
-"""remove_dead_channels: channels that hold one value whatever the network is given, or that nobody reads, go.
+"""remove_dead_channels: constant or unused channels are removed.
 
-Owns the decision, what it leaves behind and what is told of it. What is constant is `channel_values`' matter, who needs
+Owns the decision, what it leaves behind and its report. What is constant is `channel_values`' matter, who needs
 a channel `channel_groups`'. A constant that a convolution reads moves into its bias; where windows are padded it goes
 only if it is the zero point, by which they are padded.
 """
@@ -36,7 +36,7 @@ GRAIN = 8
 
 @dataclass(frozen=True)
 class DeadChannels:
-    """What became of the dead output channels of one operator with weights: the constant ones and those nobody reads.
+    """What became of the dead output channels of one operator with weights: the constant ones and the unused ones.
 
     `removed` of `dead` channels are gone; `kept` tells for the others why they stayed, by sentences with counts.
     """
@@ -50,7 +50,7 @@ class DeadChannels:
 
 
 def remove_dead_channels(graph: Graph, on_npu: OnNpu) -> tuple[Graph, tuple[DeadChannels, ...]]:
-    """The graph without the dead channels that it can do without, and what is told of each operator that has some.
+    """The graph without the dead channels that it can do without, and a report of each operator that has some.
 
     Only operators on the NPU change, network inputs and outputs keep their channels. Returns the very graph that it was
     given where nothing goes.

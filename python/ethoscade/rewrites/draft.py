@@ -74,7 +74,7 @@ class Draft:
         self._remove(self.producer[tensor])
 
     def bypass(self, index: int) -> None:
-        """Remove an operator with one output; whoever read that reads the operator's first input instead.
+        """Remove an operator with one output; its readers read the operator's first input instead.
 
         The output must not be the network's.
         """
@@ -84,7 +84,7 @@ class Draft:
         self._rename(old, new)
 
     def absorb(self, index: int, producer: Operator | None = None) -> None:
-        """Remove an operator with one output; whoever made its first input writes the output instead.
+        """Remove an operator with one output; the producer of its first input writes the output instead.
 
         `producer` replaces that maker (its outputs excepted). Other readers of the input read the output from now on.
         """

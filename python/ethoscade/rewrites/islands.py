@@ -82,7 +82,7 @@ class _FloatFunction:
     at: int = 0
 
     def apply(self, x: Floats, ulps: int) -> Floats:
-        """Its results, of functions that C libraries round differently the ones so many `ulps` above."""
+        """Its results, of functions that C libraries round differently the ones `ulps` above."""
         kind = self.operator.kind
         operands = (x,) if self.constant is None else (self.constant, x) if self.at == 0 else (x, self.constant)
         if kind in _ROUNDED:

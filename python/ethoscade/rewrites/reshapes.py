@@ -1,4 +1,4 @@
-"""fold_reshape: RESHAPE, SQUEEZE and EXPAND_DIMS move nothing, so they vanish where nobody depends on the shape.
+"""fold_reshape: RESHAPE, SQUEEZE and EXPAND_DIMS move nothing, so they vanish where no reader depends on the shape.
 
 A TRANSPOSE that moves only axes of extent 1 is one of them.
 
@@ -20,8 +20,8 @@ from .draft import Draft, OnNpu, same_values
 def fold_reshape(graph: Graph, on_npu: OnNpu) -> Graph:
     """Remove reshapes whose readers or whose producer can do without.
 
-    Readers that only count elements read the original; else the producer, if it is the NPU's and nobody else reads
-    what it makes, writes the reshaped tensor. All others stay RESHAPEs; who has them is decided later.
+    Readers that only count elements read the original; else the producer, if it is the NPU's and no other operator
+    reads what it makes, writes the reshaped tensor. All others stay RESHAPEs; who has them is decided later.
     Raises `ModelFormatError` where a target shape that was folded to a constant contradicts the tensor.
     """
     draft = Draft(graph)

@@ -2,7 +2,7 @@
 
 What LiteRT does not take, TensorFlow Lite Micro plays, if it is installed.
 
-Owns who plays which operator and the complaint about those that nobody can, made before the first one runs. Where
+Owns the executor of each operator and the complaint about those without one, made before the first one runs. Where
 values come from and go to is the caller's business.
 """
 
@@ -30,7 +30,7 @@ class Player:
     ) -> None:
         """`operators` maps the CPU operators' indices in `graph` to their places in the .tflite that `file` gives.
 
-        An operator that is not `trusted` does not run in LiteRT, whose work nobody can bound.
+        An operator that is not `trusted` does not run in LiteRT, whose work cannot be bounded.
         """
         self._graph = graph
         self._places = operators
@@ -59,7 +59,7 @@ class Player:
         return self._places
 
     def leave_out(self, made: Sequence[Mapping[int, tuple[Array, ...]]]) -> None:
-        """From now on these operators make these outputs, and are run by nobody; `read` tells what they were given.
+        """From now on these operators make these outputs, and are not run; `read` tells what they were given.
 
         `made` has an entry for each run after a reset, all of the same operators.
         """

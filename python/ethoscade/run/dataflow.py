@@ -1,4 +1,4 @@
-"""Who made what the operations of a command stream read, and how much memory they keep, whoever made the stream.
+"""The producers of what a command stream's operations read, and the memory they keep, for any compiler.
 
 Owns the Python types around the dataflow of `_core`; imports nothing of code generation. Bytes of SHRAM count nowhere,
 but are seen through: a kernel's look-up table was brought by a transfer.
@@ -27,7 +27,7 @@ class OperationFlow:
 
     `makers` are the operations, by their number in the stream, that made what it reads, and -1 - i for the piece `i`
     that was given. `live` says for each memory how many bytes are in use: those that it touches, and those that
-    somebody reads later on; and one past the highest of them, 0 if there is none.
+    read later on; and one past the highest of them, 0 if there is none.
     """
 
     command: int
@@ -53,7 +53,7 @@ def follow(
 ) -> Dataflow:
     """Follow the bytes of a payload. Nothing is computed, so neither weights nor inputs are needed.
 
-    `regions` are the memories of the eight regions, None for what nobody writes. What is `given` later lies over what
+    `regions` are the memories of the eight regions, None for unwritten ones. What is `given` later lies over what
     is given before. Raises `SimulationError` for a payload that is not one or was made for another accelerator.
     """
     rows, makers, before = _core.follow_payload(

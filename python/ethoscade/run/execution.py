@@ -168,7 +168,7 @@ def run_tflite_steps(
 ) -> tuple[ExecutionResult, ...]:
     """Run a compiled file, read by `frontend.read_tflite`, on each of `steps`, inputs by tensor name; state lives on.
 
-    `work_limit` bounds each NPU call as `Machine.limit_work` does, for files that nobody trusts: their CPU operators
+    `work_limit` bounds each NPU call as `Machine.limit_work` does, for untrusted files: their CPU operators
     run on the reference alone, never in LiteRT. A tensor to which the file gives no place passes between CPU operators
     outside the arena and counts nowhere. Payloads name the accelerator. `player` (from `player_of_file`) serves several
     runs. Raises as `run_artifact_steps` does, and `ModelFormatError` for a file without `ethos-u` operators or places.
@@ -415,7 +415,7 @@ class _Arena:
             self.machine.watch_input(ARENA_REGION, offset, offset + self.program.graph.tensors[index].size_bytes)
 
     def load(self, index: int, reader: str, warnings: list[str]) -> Array:
-        """A tensor's value; bytes of it that nobody wrote are worth a warning."""
+        """A tensor's value; bytes never written give a warning."""
         tensor = self.program.graph.tensors[index]
         if tensor.data is not None:
             return tensor.data

@@ -1,6 +1,6 @@
 """Verification of an artefact: the judge of `verification` put to work on the simulator or on the emitted C.
 
-Owns how each target executes the network for the judge, and how operators are left out that nobody judges or plays.
+Owns how each target executes the network for the judge, and how unverified operators are left out.
 The reference is `evaluation`'s, the comparison `verification`'s.
 """
 
@@ -114,7 +114,7 @@ class Comparison:
     """A compiled file's runs beside the reference; counts are sums over the runs.
 
     `faults` has a sentence for each thing in which its inputs and outputs are not the model's, `not_judged` one for
-    each operator that nobody judges or plays, and for those that depend on it.
+    each unverified operator, and for those that depend on it.
     """
 
     results: tuple[ExecutionResult, ...]

@@ -1,6 +1,6 @@
 """Which inputs and outputs of a compiled file are which of the network it was made from.
 
-Owns that match and the complaint where there is none. Other compilers rename tensors, drop inputs that nobody reads,
+Owns that match and the complaint where there is none. Other compilers rename tensors, drop unused inputs,
 and leave out or add dimensions of 1.
 """
 

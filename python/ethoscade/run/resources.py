@@ -1,6 +1,6 @@
 """Variables of a compiled file whose operators set them in another order than the model does, as a runtime has them.
 
-Owns READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE where a file is run as it is. What other networks keep are
+Owns READ_VARIABLE, ASSIGN_VARIABLE and CALL_ONCE where a file is run unchanged. What other networks keep are
 `ir.Variable`s.
 """
 
@@ -18,8 +18,8 @@ from ..ir.operators import RESOURCE_KINDS
 class Resources:
     """The variables of one network, from a reset on.
 
-    As in TensorFlow Lite Micro (tensorflow/lite/micro/micro_resource_variable.cc): every byte of one that nobody has
-    set is the zero point of what is assigned to it, and a CALL_ONCE sets its ones in the first run alone.
+    As in TensorFlow Lite Micro (tensorflow/lite/micro/micro_resource_variable.cc): every byte of an unset one
+    is the zero point of what is assigned to it, and a CALL_ONCE sets its ones in the first run alone.
     """
 
     def __init__(self, graph: Graph) -> None:

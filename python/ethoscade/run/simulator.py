@@ -51,8 +51,8 @@ class Hazard:
     """Two commands that the stream's waits do not order although they touch the same bytes, or a kindred fault.
 
     `kind` is `read_after_write`, `write_after_read`, `write_after_write`, `read_of_unwritten` or `input_overwritten`.
-    `first` and `second` are command indices in the order of the stream; `first` is None where it is nobody or the host.
-    `[start, end)` is the first range of bytes in `region`, which is None for the NPU's own SHRAM.
+    `first` and `second` are command indices in the order of the stream; `first` is None for the host or where there is
+    none. `[start, end)` is the first range of bytes in `region`, which is None for the NPU's own SHRAM.
     """
 
     kind: str
@@ -139,7 +139,7 @@ class Machine:
 
     @checked()
     def find_uninitialised(self, region: Count, start: Place, end: Place) -> int | None:
-        """The first byte that nobody wrote, as an offset in the region."""
+        """The first byte never written, as an offset in the region."""
         return self._machine.find_uninitialised(region, start, end)
 
     @checked()

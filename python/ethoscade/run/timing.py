@@ -1,4 +1,4 @@
-"""What a command stream costs on a device: cycles and bytes of each operation and in total, whoever made the stream.
+"""The cost of a command stream of any compiler on a device: cycles and bytes of each operation and in total.
 
 Owns the Python types around the timing model of `_core`; imports nothing of code generation. `docs/timing.md` names the
 source of each rule and the weight of each assumption (`rules`).
@@ -74,8 +74,8 @@ class KernelDetail:
 class TimedCommand:
     """One operation of the stream in time, in cycles from the first command.
 
-    `kind` is a kernel's function, "dma" or the wait's name; `label` the operator that it serves, empty if nobody said
-    so. Of the `stripes` kernels (or transfers) with this label it is number `stripe`, from 1. The front end comes to it
+    `kind` is a kernel's function, "dma" or the wait's name; `label` the operator that it serves, empty if unknown.
+    Of the `stripes` kernels (or transfers) with this label it is number `stripe`, from 1. The front end reaches it
     at `reached`, it is in its queue at `issued` and runs in [start, end). `bound` is "compute", "output", a memory's
     name, "latency" or "waiting". By memory: `read_bytes`, `written_bytes`, and `memory_cycles`, what these bytes take
     the memory.

@@ -61,7 +61,7 @@ class ComputeAt:
 class RollingBuffer:
     """Keep only the Part's output rows (columns) along `axis` that are still wanted.
 
-    Nobody wants the output after the group.
+    The output is not needed after the group.
     """
 
     part: int
@@ -100,7 +100,7 @@ Decision = Split | Bands | Backwards | ComputeAt | RollingBuffer | CacheRead | C
 class Group:
     """Parts [first, last] (inclusive) scheduled together, with the decisions for them.
 
-    Every Part but the last is made where the last one's loop wants it, and what nobody wants after the group rolls,
+    Every Part but the last is made where the last one's loop wants it, and tensors not needed after the group roll,
     whether decisions say so or not. Parts without a `Split` are not cut.
     """
 
@@ -119,8 +119,8 @@ class Schedule:
     """Groups that cover the Parts in order.
 
     `prefetch_bytes` lets copies of constants be issued early where no more bytes than that are in use; 0 for none.
-    `fill_bytes` has them issued anew, once all is placed, into what is free of so many bytes of the arena; 0 has not.
-    `moves` is how many the memory planner may try to place the program in less.
+    `fill_bytes` has them issued anew, once all is placed, into what is free of this number of bytes of the arena; 0 has
+    not. `moves` is how many the memory planner may try to place the program in less.
     """
 
     groups: tuple[Group, ...]

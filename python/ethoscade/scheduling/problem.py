@@ -74,7 +74,7 @@ class Problem:
         return range(first, first + max(1, len(kernel.joined) if kernel is not None else 0))
 
     def is_interior(self, part: int, last: int) -> bool:
-        """Whether nobody wants the output of NPU Part `part` after Part `last`."""
+        """Whether the output of NPU Part `part` is not needed after Part `last`."""
         tensor = self.specs[part].outputs[0]
         readers = (spec for spec in self.specs[last + 1 :] for read in spec.inputs if read.tensor == tensor)
         return not self.tensors[tensor].is_output and next(readers, None) is None
@@ -201,7 +201,7 @@ def _slices(operation: NpuOperation) -> int:
 
 
 def unencoded(operation: NpuOperation, encoding: Encoding) -> Encoding:
-    """The encoding with the bytes of constants that nobody compresses."""
+    """The encoding with the bytes of uncompressed constants."""
     raw, sliced = raw_bytes(operation), encoding.sliced
     if sliced is not None:
         channels = operation.ofm.shape[2]

@@ -44,9 +44,9 @@ def search(
 ) -> _core.Frontier:
     """Every Pareto-efficient Proposal of a problem, ascending in SRAM. Deterministic; bounded by work, not by time.
 
-    Whenever a front is thinned, which happens once for each Part, a point is left out only where a leaner one that
-    stays is at most `epsilon` slower: between 0, which leaves out nothing, and 1. Raises `ConfigError` for anything
-    else. At `EPSILON` a search that turns out cheap, as
+    Whenever a front is thinned, which happens once for each Part, a point is left out only where a kept one
+    with less SRAM is at most `epsilon` slower: between 0, which leaves out nothing, and 1. Raises `ConfigError` for
+    anything else. At `EPSILON` a search that turns out cheap, as
     that of a small network does, is followed by one that is four times as fine; what either finds counts.
     `tick` is called now and then meanwhile; what it raises ends the search.
     """

@@ -1,4 +1,4 @@
-"""What the core is told of Parts, operations and tensors: one frozen class each.
+"""The core's inputs about Parts, operations and tensors: one frozen class each.
 
 Owns their fields, which `_core` reads attribute by attribute. Makes none of them.
 """

@@ -41,7 +41,7 @@ _WINDOW = 128
 
 @dataclass(frozen=True)
 class _Attempt:
-    """An inquiry and how often it has been lost."""
+    """A query batch and how often it has been lost."""
 
     inquiry: Inquiry
     lost: int = 0
@@ -166,7 +166,7 @@ class Sweep(Iterator[SweepRow]):
     def _taken(
         self, future: Future[tuple[Answer, ...]], attempt: _Attempt, again: deque[_Attempt]
     ) -> tuple[Answer, ...]:
-        """The answers of an inquiry; none where it has to be asked again, question by question."""
+        """The answers of a query batch; none where it has to be asked again, question by question."""
         inquiry = attempt.inquiry
         try:
             return future.result()
@@ -198,7 +198,7 @@ def _submitted(executor: Executor, inquiry: Inquiry) -> Future[tuple[Answer, ...
 
 @contextlib.contextmanager
 def _own(jobs: int) -> Iterator[Workers]:
-    """Workers that are killed however the work ends: they have nothing left to do, or nobody wants it."""
+    """Workers that are killed however the work ends: they have nothing left to do, or it is not needed."""
     workers = Workers(jobs, _seconds_of)
     try:
         yield workers
@@ -207,7 +207,7 @@ def _own(jobs: int) -> Iterator[Workers]:
 
 
 def _seconds_of(inquiry: Inquiry) -> float | None:
-    """After how many seconds the worker of an inquiry is killed."""
+    """After how many seconds the worker of a query batch is killed."""
     return None if inquiry.timeout is None else inquiry.timeout * len(inquiry.budgets) + _GRACE_SECONDS
 
 

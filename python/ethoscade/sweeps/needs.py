@@ -59,7 +59,7 @@ class TargetNeeds:
         return sum(need is not None and need <= sram_bytes for need in needs)
 
     def sram_for(self, count: int, milliseconds: float | None = None) -> int | None:
-        """The least SRAM in which so many networks take at most so long."""
+        """The least SRAM in which `count` networks take at most `milliseconds`."""
         needs = sorted(n for model in self.fronts if (n := self.sram_of(model, milliseconds)) is not None)
         return needs[count - 1] if len(needs) >= count else None
 

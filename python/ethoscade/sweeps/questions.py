@@ -101,7 +101,7 @@ class Questions:
 
 
 def models_of(models: Mapping[str, Model] | Sequence[Model]) -> Mapping[str, Model]:
-    """Models by name: a mapping as it is, paths by their files' names, or by the whole path where two are alike.
+    """Models by name: a mapping unchanged, paths by their files' names, or by the whole path where two are alike.
 
     Raises `ConfigError` for none, for bytes without a name and for what is neither path nor bytes.
     """

@@ -83,7 +83,7 @@ COLUMNS: dict[str, type] = {of.name: _kind(str(of.type)) for of in fields(SweepR
 
 
 def row_of(inquiry: Inquiry, budget: str, **found: Any) -> SweepRow:
-    """A row of an inquiry: `found` are the columns that are known, None or "" the others."""
+    """A row of a query batch: `found` are the columns that are known, None or "" the others."""
     target = inquiry.target.target
     cells: dict[str, Any] = {name: "" if kind is str else None for name, kind in COLUMNS.items()}
     cells |= {

@@ -217,7 +217,7 @@ def _few(names: tuple[str, ...]) -> str:
 
 
 def _shares(share: Fraction) -> tuple[Fraction, ...]:
-    """What is told of every target: the share that is asked about among the usual ones, the largest first."""
+    """The figures of every target: the share that is asked about among the usual ones, the largest first."""
     return tuple(sorted({share, *_SHARES}, reverse=True))
 
 

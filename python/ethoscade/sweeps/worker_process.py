@@ -15,7 +15,7 @@ from .workers import IS_READY, receive, send
 
 
 def main() -> None:
-    """Work until whoever started this is gone, even if that is in the middle of a call."""
+    """Work until the parent process is gone, even in the middle of a call."""
     calls, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
@@ -41,7 +41,7 @@ def _work(waiting: queue.SimpleQueue[bytes], results: IO[bytes]) -> None:
 
 
 def reply_of(call: bytes) -> bytes:
-    """What comes of a call, pickled as it is: (True, result) or (False, what was raised)."""
+    """The result of a call, pickled: (True, result) or (False, what was raised)."""
     try:
         function, arguments, named = pickle.loads(call)
         return pickle.dumps((True, function(*arguments, **named)))

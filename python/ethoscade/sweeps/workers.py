@@ -4,7 +4,7 @@ Owns the processes: how they start, what they are sent, how they end. Knows noth
 
 The standard library's pool gives up all of its work when one process dies, and does not say whose fault it was. It also
 runs the caller's script again in every process. Here each worker is a program of its own that a thread talks to by
-pipes, so that a death, or a call that takes too long, is the fault of one call and costs nobody else anything.
+pipes, so that a death, or a call that takes too long, is the fault of one call and costs no other call anything.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def receive(stream: IO[bytes]) -> bytes:
 
 
 class Workers(Executor):
-    """So many processes, each with one call at a time; calls wait for the next that is free.
+    """A number of processes, each with one call at a time; calls wait for the next that is free.
 
     A future's result is `BrokenProcessPool` where its worker died, and `TimeoutError` where the call took more seconds
     than `seconds_of` gives its first argument (None for any number). Others are not touched, and a new worker takes the

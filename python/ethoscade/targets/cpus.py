@@ -36,7 +36,7 @@ class CpuDescription:
     clock_hz: float | None = None
 
     def cycles(self, kind: str, macs: int, elements: int) -> Span | None:
-        """Cycles of an operator of a kind, with so many multiply-accumulates or elements; None if nobody knows."""
+        """Cycles of an operator of a kind, by its multiply-accumulates or elements; None if unknown."""
         work = MEASURED.get(kind) or INSTRUCTIONS.get(CLASSES.get(kind, ""))
         if work is None:
             return None

@@ -124,7 +124,7 @@ class Target:
     def memories(self) -> Memories:
         """The same by what they are for: tensors may lie in the cache and in the arena, where these are two.
 
-        A cache whose size nobody says has as much as is wanted.
+        A cache of unknown size has as much as is wanted.
         """
         if not self.has_cache:
             return Memories((self.arena,), self.constants)
@@ -133,7 +133,7 @@ class Target:
 
     @checked()
     def with_cache_of(self, size_bytes: Count) -> Target:
-        """The same device with so many bytes of cache. Raises `ConfigError` for what is no number of bytes."""
+        """The same device with a cache of this size in bytes. Raises `ConfigError` for what is no number of bytes."""
         return replace(self, cache=replace(self.cache, size_bytes=size_bytes))
 
     @property

@@ -105,9 +105,9 @@ class ModelBuilder(MatrixRecorder):
     ) -> Value:
         """CONV_2D. Floating-point `weights` (OHWI) are quantised here; integer ones need `weight_quantisation`.
 
-        A float `bias` is quantised to the product of the scales, an int32 one is taken as it is. Without weights given,
-        `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias. `groups` divides the channels on both
-        sides: each part is made of its own.
+        A float `bias` is quantised to the product of the scales, an int32 one is taken unchanged. Without weights
+        given, `gain` multiplies the drawn ones. LiteRT refuses CONV_2D without bias. `groups` divides the channels on
+        both sides: each part is made of its own.
         """
         window, size = resolve_window(x.shape, kernel, stride, dilation, padding)
         shape = (channels, window.kernel_h, window.kernel_w, x.shape[3] // groups)

@@ -151,7 +151,7 @@ def _classified(draw: Drawing, x: Value) -> Value:
 
 
 def _expose(draw: Drawing, values: list[Value]) -> None:
-    """The last value is an output of the network; others may be, whoever reads them, reshaped ones and an input too."""
+    """The last value is an output of the network; others may be, read or not, reshaped ones and an input too."""
     last = values[-1]
     others = [value for value in values[1:-1] if draw.chance(0.12)]
     if draw.chance(0.15) and len(last.shape) > 1:

@@ -58,7 +58,7 @@ class ShapeRecorder(Recorder):
         half_pixel_centers: bool = False,
         name: str | None = None,
     ) -> Value:
-        """RESIZE_NEAREST_NEIGHBOR of an image to so many rows and columns."""
+        """RESIZE_NEAREST_NEIGHBOR of an image to a size in rows and columns."""
         rows, columns = (
             nearest_indices(extent, outputs, align_corners, half_pixel_centers)
             for extent, outputs in zip(x.shape[1:3], size, strict=True)
@@ -83,7 +83,7 @@ class ShapeRecorder(Recorder):
         half_pixel_centers: bool = False,
         name: str | None = None,
     ) -> Value:
-        """RESIZE_BILINEAR of an image to so many rows and columns."""
+        """RESIZE_BILINEAR of an image to a size in rows and columns."""
 
         def compute() -> Real:
             found = self._real(x)

@@ -1,4 +1,4 @@
-"""Which kernels of a stream belong together, where nobody says so: stripes of one operator, operators of one cascade.
+"""Which kernels of an unlabelled stream belong together: stripes of one operator, operators of one cascade.
 
 Owns the two guesses. The first is from registers: stripes of an operator differ in where they read and write and in
 their rows; they share all else, the weights first of all. The second is from order: operators of a cascade take turns.
@@ -32,7 +32,7 @@ _ANY_REGION = 0x107
 
 
 def told_by_stream(payload: bytes, report: TimingReport, labels: Sequence[str]) -> tuple[Told, ...]:
-    """What can be told of each operation; `labels` name their operators, and are empty where nobody does."""
+    """What is known of each operation; `labels` name their operators, and are empty where unknown."""
     stream = _core.read_stream(payload)
     commands = [command for command in stream if command.name in STARTS]
     own = [command.label for command in report.commands if command.bound != "waiting"]
@@ -129,7 +129,7 @@ def _seen(stream: Sequence[_core.StreamCommand]) -> list[_SeenKernel | None]:
 
 @dataclass(frozen=True)
 class _CopiedBytes:
-    """What a transfer brought: so many bytes to `start` of a region, from `source`, a region and its byte."""
+    """What a transfer brought: a number of bytes to `start` of a region, from `source`, a region and its byte."""
 
     region: int
     start: int

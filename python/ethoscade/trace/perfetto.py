@@ -51,7 +51,7 @@ def write_trace(record: Record, path: str | os.PathLike[str]) -> Path:
 
 
 def microseconds(nanoseconds: int) -> int | float:
-    """The number that stands for so many nanoseconds: Perfetto cuts a thousand times it down to a whole number."""
+    """The number that stands for nanoseconds: Perfetto cuts a thousand times it down to a whole number."""
     whole, rest = divmod(nanoseconds, 1000)
     if not rest:
         return whole

@@ -1,7 +1,7 @@
 """An inference on record: every NPU call with its operations in time, CPU operators between them, what is live when.
 
 Owns the record and putting it together from streams, the timing model and the dataflow; what viewers make of it is
-theirs. Whoever compiled the network can tell more of each operation than its stream does: that is `Told`.
+theirs. The compiler of the network knows more of each operation than its stream does: that is `Told`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Told:
     """What is known of an operation beside its command.
 
     `operator` names what it serves and `cascade` the cascade that it is part of, from 1. `part` says which part of the
-    operation's output it makes, "" for all of it; None if nobody knows. `buffers` are bytes in use by kind of buffer.
+    operation's output it makes, "" for all of it; None if unknown. `buffers` are bytes in use by kind of buffer.
     """
 
     operator: str
@@ -63,7 +63,7 @@ class CpuSource:
 class Origin:
     """Who made bytes: operation `operation` of call `call`, 0 for an operator on the CPU.
 
-    Call -1 is whoever runs the network, and `operation` the tensor that it brings.
+    Call -1 is the caller of the network, and `operation` the tensor that it brings.
     """
 
     call: int

@@ -4,7 +4,7 @@ Owns the one way in which files reach the file system, symbolic links and left-o
 in them.
 
 Bytes are staged beside their target and renamed over it. Of several files the list of hashes is renamed first, so that
-whoever is killed in between leaves a list that the files do not fit. The list has the format of `sha256sum`, which
+a process killed in between leaves a list that the files do not fit. The list has the format of `sha256sum`, which
 checks it as well (`sha256sum -c`). Folders are locked while they are written to: two writers take turns, and whatever
 is still staged there when the lock is free has lost its writer.
 """
@@ -41,7 +41,7 @@ _MOST_MANIFEST_BYTES = 1 << 20
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
-    """Write `data` to `path` so that nobody ever sees half a file; return the path.
+    """Write `data` to `path` in one step, never half a file; return the path.
 
     Missing folders are created and symbolic links followed; what is replaced keeps its permissions. Raises
     `CodegenError` with the path and the system's reason.
@@ -52,9 +52,9 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> Path:
 
 
 def read_whole(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """The bytes of a file or of a pipe. Raises `ConfigError` with the path and the reason, also for more than so many.
+    """The bytes of a file or of a pipe. Raises `ConfigError` with path and reason, also beyond `most_bytes`.
 
-    Devices are refused, and a pipe that nobody writes to is empty: they would never end, or never begin.
+    Devices are refused, and a pipe without a writer is empty: they would never end, or never begin.
     """
     what = f"it has more than {most_bytes:,} bytes"
     try:

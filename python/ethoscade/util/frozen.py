@@ -1,4 +1,4 @@
-"""A mapping that nobody changes and that pickles, which `types.MappingProxyType` does not.
+"""A read-only mapping that pickles, which `types.MappingProxyType` does not.
 
 Owns that one type, for the fields of frozen dataclasses.
 """

@@ -1,6 +1,6 @@
-"""How far long work has come: what it tells whoever waits, what it logs, and how long its stages took.
+"""How far long work has come: calls of progress, its log, and how long its stages took.
 
-Owns the fraction and the log's form. Knows no work by itself; whoever does some begins stages and ticks.
+Owns the fraction and the log's form. Knows no work by itself; callers begin stages and ticks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ProgressCallback = Callable[..., object]
 
 
 def no_progress(part: float | None = None) -> None:
-    """The tick of work that nobody watches."""
+    """The tick of unwatched work."""
 
 
 @overload
@@ -55,7 +55,7 @@ def portion(tick: None, begin: float, end: float) -> None: ...
 
 
 def portion(tick: ProgressCallback | None, begin: float, end: float) -> ProgressCallback | None:
-    """The tick of something that is the part from `begin` to `end` of what `tick` is told of."""
+    """The tick of the part from `begin` to `end` of the work of `tick`."""
     if tick is None:
         return None
 
@@ -69,7 +69,7 @@ def portion(tick: ProgressCallback | None, begin: float, end: float) -> Progress
 
 
 def one_of_many(progress: Progress | None, number: int, count: int) -> Progress | None:
-    """The progress of the piece of work with a number, counted from 0, of so many of the same kind."""
+    """The progress of piece `number`, counted from 0, of `count` pieces of work of the same kind."""
     if progress is None:
         return None
     return lambda step: progress(WorkStage(str(step), (number + step.fraction) / count))

@@ -67,7 +67,7 @@ def _init(cls: type, fields: Sequence[Field[Any]]) -> Callable[..., None]:
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """The values of so many fields, as a tuple also where it is one or none."""
+    """The values of the fields, as a tuple also where it is one or none."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda self: tuple(getattr(self, name) for name in names)

@@ -30,7 +30,7 @@ _Place = tuple["str | int", ...]
 
 @dataclass(frozen=True)
 class TomlTable:
-    """A table of a file: its values by key, each asked for once by whoever knows what it means.
+    """A table of a file: its values by key, each asked for once by code that knows what it means.
 
     `place` is where it is in `text`, the file called `name`. All that is wrong is a `ConfigError` that names file, line
     and key.
@@ -116,7 +116,7 @@ class TomlTable:
         return tuple(self.values)
 
     def end(self) -> None:
-        """Nothing more is asked: refuses keys that nobody knows."""
+        """Nothing more is asked: refuses unknown keys."""
         for key in self.values:
             if key not in self._asked:
                 raise self.wrong(key, f"is not known here; known are {', '.join(sorted(self._asked))}")

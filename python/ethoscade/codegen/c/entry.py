@@ -220,7 +220,7 @@ def _called(module: Module, call: str) -> tuple[str, str]:
 
 
 def _bases(module: Module) -> str:
-    """What the driver is told of memory. What the program does not use has no bytes."""
+    """The memory passed to the driver. Unused regions have no bytes."""
     prefix, macro = module.prefix, module.macro
     weights = "job->workspace_pools->weights" if module.weights_as == "pool" else module.weights_symbol
     told, fast, fast_size = "fast scratch, which is the arena as well", "job->base_addr[1]", f"{macro}_WORKSPACE_SIZE"

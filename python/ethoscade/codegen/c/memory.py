@@ -47,7 +47,7 @@ def macros(module: Module) -> str:
 
 
 def line_size(macro: str) -> str:
-    """The size of a cache line: for one network or, where nobody says that, for all."""
+    """The size of a cache line: for one network or, by default, for all."""
     return f"""/* Bytes of a line of the data cache, a power of two from 16 on. Before a run the driver writes the lines
  * of arena and weights back to memory, and afterwards it drops them: a neighbour in a line of theirs would lose what
  * it wrote meanwhile. Define it alike for all files, or ETHOSCADE_CACHE_LINE_BYTES for all networks. */
@@ -167,7 +167,7 @@ def fast_placement(macro: str) -> str:
 
 
 def fast_expression(module: Module, pools: str) -> str:
-    """The fast memory of a run, as a pointer; `pools` is where the caller's memory is told."""
+    """The fast memory of a run, as a pointer; `pools` names the caller's memory."""
     return f"{pools}->fast" if module.has_pools else f"{module.macro}_FAST"
 
 

@@ -73,7 +73,7 @@ class COptions:
         return self.executor == "graph"
 
     def weights_of(self, size_bytes: int) -> str:
-        """How so many bytes of weights come: "array", "incbin" or "pool"."""
+        """How weights of this size come: "array", "incbin" or "pool"."""
         if self.weights != "auto":
             return self.weights
         return "incbin" if size_bytes > INCBIN_ABOVE_BYTES else "array"

@@ -1,7 +1,7 @@
 """Which memory regions a program of the NPU uses, read off its command stream.
 
-Owns this one question. A region that no command names is told to the driver with size 0: caches are not maintained for
-it, and a driver with fast memory does not compare its size.
+Owns this one question. A region that no command names is passed to the driver with size 0: caches are not maintained
+for it, and a driver with fast memory does not compare its size.
 """
 
 from __future__ import annotations

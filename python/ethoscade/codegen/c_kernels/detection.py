@@ -1,7 +1,7 @@
 """TFLite_Detection_PostProcess of float32: the custom operator behind single-shot detectors, one class for each box.
 
-Its options are a flexbuffer, which nobody else reads. Kernels leave what they do not fill of their outputs as it was;
-ours makes it 0.
+Its options are a flexbuffer, which no other operator has. Kernels leave what they do not fill of their outputs as it
+was; ours makes it 0.
 """
 
 from __future__ import annotations

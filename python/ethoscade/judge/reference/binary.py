@@ -60,7 +60,7 @@ def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """SUB: both inputs are brought to the scale 2 * max(input scales) / 2**20, and the difference scaled.
 
     It is 2 * max(input scales) / 2**15 for int16.
-    Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic. Int32 is subtracted as it is.
+    Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic. Int32 is subtracted unscaled.
     """
     tensors, ofm = _operands(graph, op), graph.made(op)
     if ofm.dtype is DType.INT32:
@@ -73,7 +73,7 @@ def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
 
 def mul(graph: Graph, op: Operator, inputs: Inputs) -> Array:
-    """MUL; the factor of the products is taken in float32. Int32 is multiplied as it is."""
+    """MUL; the factor of the products is taken in float32. Int32 is multiplied unscaled."""
     if graph.made(op).dtype is DType.INT32:
         return words(np.multiply(given(inputs), given(inputs, 1)), op.attributes(ArithmeticAttrs).activation)
     (a, b), ofm = _operands(graph, op), graph.made(op)

@@ -29,7 +29,7 @@ def add(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """ADD of two tensors with NumPy's broadcasting.
 
     Both inputs are brought to the scale 2 * max(input scales) / 2**20, added, and the sum scaled to the output; 2**15
-    for int16. Int32 is added as it is.
+    for int16. Int32 is added unscaled.
     """
     attrs = op.attributes(AddAttrs)
     ofm = graph.made(op)
