@@ -56,6 +56,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file benches/mypy.ini
+	$(BIN)/python tools/words.py
 
 # The oldest Rust and Python that are promised, where they can be had.
 oldest: $(STAMP)

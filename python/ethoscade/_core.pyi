@@ -80,7 +80,7 @@ class Proposal:
         """Moves that the memory planner may try for its program."""
 
     def arrangement(self, graph: CascaderGraph, tick: Callable[..., object] | None = None) -> Arrangement:
-        """Its program, and where everything lies: as the search for this very graph found it, else made anew."""
+        """Its program, and where everything lies: as the search for this very graph found it, else made again."""
 
     def without_program(self) -> Proposal:
         """The same decisions and promises, without what the search found beside them. Equal to this."""

@@ -33,7 +33,7 @@ from .explanation import buffer_names, live_bytes_by_step, operation_at
 from .table import OperatorRow, OperatorSummary, OperatorTable
 
 
-class Reported(Protocol):
+class FactSource(Protocol):
     """What facts are gathered from: a compilation, as far as pages tell of it."""
 
     @property
@@ -97,7 +97,7 @@ class Reported(Protocol):
 
 
 def facts_of(
-    made: Reported, points: Sequence[tuple[int, int]], knee: tuple[int, int] | None, on_cpu: CpuTime
+    made: FactSource, points: Sequence[tuple[int, int]], knee: tuple[int, int] | None, on_cpu: CpuTime
 ) -> NetworkFacts:
     """The facts of a compilation beside the `points` (SRAM bytes, cycles) of its frontier.
 
@@ -132,7 +132,7 @@ def facts_of(
     )
 
 
-def arena_map(made: Reported) -> ArenaMap:
+def arena_map(made: FactSource) -> ArenaMap:
     """Who has which bytes of the SRAM's arena, step by step: of the NPU's own, where the other lies in DRAM."""
     named = _Names(made)
     program, shown = made.arrangement.program, in_scarce(made.arrangement)
@@ -159,7 +159,7 @@ def arena_map(made: Reported) -> ArenaMap:
 class _Names:
     """Names of operators and tensors, of each only what no other one has of it."""
 
-    def __init__(self, made: Reported) -> None:
+    def __init__(self, made: FactSource) -> None:
         graph = made.artifact.graph
         names = [op.name for op in graph.operators]
         names += [tensor.name for tensor in graph.tensors if not tensor.is_constant]
@@ -176,7 +176,7 @@ def _target_text(target: Target) -> str:
     return f"{target.accelerator.name} at {clock}, {target.system_config}, {target.memory_mode}"
 
 
-def _nodes(made: Reported, table: OperatorTable, named: _Names, on_cpu: CpuTime) -> tuple[OperatorNode, ...]:
+def _nodes(made: FactSource, table: OperatorTable, named: _Names, on_cpu: CpuTime) -> tuple[OperatorNode, ...]:
     graph, times = made.artifact.graph, iter(on_cpu.ranges)
     return tuple(
         _node(graph, summary.index, row, named.short, next(times) if summary.where == "cpu" else None)
@@ -271,7 +271,7 @@ def _touched(graph: Graph, program: Program, step: Step) -> tuple[list[int], lis
     return [], []
 
 
-def _moments(made: Reported) -> Iterable[Moment]:
+def _moments(made: FactSource) -> Iterable[Moment]:
     """The steps, stripes numbered by their operator."""
     program, npu = made.arrangement.program, made.npu
     place = {summary.index: number for number, summary in enumerate(made.operators)}

@@ -23,7 +23,7 @@ _BAR = 24
 
 @dataclass
 class ProgressLine:
-    """A line on stderr that says how far work is: drawn anew while it lasts, gone when it is cleared."""
+    """A line on stderr that says how far work is: drawn again while it lasts, gone when it is cleared."""
 
     name: str = ""
     _began: float = field(default_factory=time.monotonic)

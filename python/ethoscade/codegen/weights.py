@@ -42,7 +42,7 @@ class SliceChoice:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedChannels:
     """The weight stream and scale records for output channels [first_channel, first_channel + channels).
 
     A constant second operand, filled up to 16 bytes, stands in the place of weights, without scale records.
@@ -69,11 +69,11 @@ class Encoded:
 class EncodedOperation:
     """An operation's constants as a whole, None if it has none, once more for being copied, and in slices."""
 
-    whole: Encoded | None
-    staged: Encoded | None = None
-    slices: tuple[Encoded, ...] = ()
+    whole: EncodedChannels | None
+    staged: EncodedChannels | None = None
+    slices: tuple[EncodedChannels, ...] = ()
 
-    def portion(self, portion: Portion) -> Encoded | None:
+    def portion(self, portion: Portion) -> EncodedChannels | None:
         """The constants that a step uses; None if there are none."""
         if isinstance(portion, str):
             return self.staged if portion == "staged" and self.staged is not None else self.whole
@@ -155,8 +155,8 @@ class Encoder:
         """
         if isinstance(operation.ifm2, ConstantMap):
             data, channels = WrittenStream(_filled_up(operation.ifm2.data)), operation.ofm.shape[2]
-            copy = None if staged is None else Encoded(data, b"", staged, 0, channels)
-            return EncodedOperation(Encoded(data, b"", choice, 0, channels), copy)
+            copy = None if staged is None else EncodedChannels(data, b"", staged, 0, channels)
+            return EncodedOperation(EncodedChannels(data, b"", choice, 0, channels), copy)
         if operation.weights is None:
             return EncodedOperation(None)
         window = operation.window
@@ -188,10 +188,10 @@ class Encoder:
         )
         return EncodedOperation(whole, copied, parts)
 
-    def _encoded(self, operation: NpuOperation, choice: EncodingChoice, first: int, channels: int) -> Encoded:
+    def _encoded(self, operation: NpuOperation, choice: EncodingChoice, first: int, channels: int) -> EncodedChannels:
         assert operation.weights is not None, "callers ask of operations with weights"
         stream = self._streams.of(operation, choice, first, channels)
-        return Encoded(stream, encode_scales(operation.weights, first, channels), choice, first, channels)
+        return EncodedChannels(stream, encode_scales(operation.weights, first, channels), choice, first, channels)
 
 
 def lay_out(
@@ -246,7 +246,7 @@ class _Room:
         self._known: dict[Hashable, int] = {}
         self._together: dict[Hashable, tuple[int, int]] = {}
 
-    def place(self, chunk: Encoded, together: bool) -> tuple[int, int]:
+    def place(self, chunk: EncodedChannels, together: bool) -> tuple[int, int]:
         """Where the weights and the scales of a chunk lie, the scales right behind the weights if `together`."""
         if chunk.content in self._together:
             return self._together[chunk.content]

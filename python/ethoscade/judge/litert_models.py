@@ -1,6 +1,6 @@
 """Parts of a model's file as models that LiteRT takes: some operators with inputs and outputs of their own.
 
-Owns the surgery on the file's bytes. Nothing is written anew that an operator is made of: a new head, in front of the
+Owns the surgery on the file's bytes. Nothing is written again that an operator is made of: a new head, in front of the
 untouched file, names the operators, inputs and outputs, and refers to all else where it lies. So options, variables,
 intermediates and custom operators are the file's own, whatever kinds the future brings.
 """

@@ -204,7 +204,7 @@ class Connection:
             self.reset()
 
     def reset(self) -> None:
-        """Set the state up anew, so that the next run is the first. Raises `ProjectError` while a run stands."""
+        """Set the state up again, so that the next run is the first. Raises `ProjectError` while a run stands."""
         (status,) = struct.unpack("<i", self._ask(Command.RESET, b""))
         if status:
             raise ProjectError(f"the board's tvmgen_{self.description.module}_reset returned {describe(status)}")

@@ -224,7 +224,7 @@ def read(folder: Path) -> Description:
     try:
         return _parsed(json.loads(read_whole(path, _MOST_BYTES)))
     except (ValueError, TypeError, KeyError) as error:
-        raise ProjectError(f"'{path}' is damaged ({error}); make the project anew with `ethoscade new`") from error
+        raise ProjectError(f"'{path}' is damaged ({error}); make the project again with `ethoscade new`") from error
 
 
 def _parsed(told: Any) -> Description:

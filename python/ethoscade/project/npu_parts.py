@@ -35,7 +35,7 @@ def first_part(payload: bytes, operations: int) -> bytes:
         operations -= not is_long and command & 0x3FF in _OPERATIONS
         end += 2 if is_long else 1
     if operations or payload[:4] != b"COP1":
-        raise ProjectError("an NPU program has fewer operations than the project's description says: build it anew")
+        raise ProjectError("an NPU program has fewer operations than the project's description says: build it again")
     part = [*stream[:end], _STOP]
     if len(part) >= _LONGEST:
         raise ProjectError(f"an NPU program has {len(part)} words; drivers run less than {_LONGEST}")

@@ -123,7 +123,7 @@ class HostLibrary:
     ) -> tuple[HostRun, ...]:
         """Run on each of `steps` (inputs by tensor name) in turn, in one child process: state lives on.
 
-        Before the steps numbered in `resets` it is set up anew, which is for networks with state alone.
+        Before the steps numbered in `resets` it is set up again, which is for networks with state alone.
         `driver` is a shared library with the driver's functions, by default the simulator's. Raises `ConfigError` for
         wrong inputs and `VerificationError` for a run that crashes or returns an error.
         """

@@ -37,7 +37,7 @@ class NpuWarning:
     """A finding that did not stop the run: kind (for example `uninitialised_read`), command index, one sentence.
 
     `operation` counts the stream's kernels and transfers before the one that it is about. An `accumulator_overflow` is
-    told only where an output depends on what becomes of a sum that the accumulator cannot hold.
+    reported only where an output depends on what becomes of a sum that the accumulator cannot hold.
     """
 
     kind: str

@@ -2,7 +2,7 @@
 
 Owns that a stop at any moment loses no answer that was written: rows are appended in whole lines, a line that was cut
 is left out when the file is opened again, and so is an answer of which points are missing. At the end the rows are
-sorted and the file is written anew, so that its bytes tell nothing of the order in which they came. Rows of questions
+sorted and the file is written again, so that its bytes tell nothing of the order in which they came. Rows of questions
 that a later sweep does not ask stay.
 """
 

@@ -349,7 +349,7 @@ class Drawing:
         return self.function(x)
 
     def function(self, x: Value) -> Value:
-        """One of the functions of each element; now and then its input is quantised anew to where it is defined."""
+        """One of the functions of each element; now and then its input is quantised again to where it is defined."""
         x = self.reshape(x) if self.chance(0.25) else x
         output = x.quantisation if self.chance(0.3) else self.quantisation(x)
         kinds = [kind for kind, one in UNARY.items() if x.dtype in one.types] + ["GELU", "LEAKY_RELU"]

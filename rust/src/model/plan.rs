@@ -83,7 +83,7 @@ pub struct Proposal {
     pub plans: Vec<Plan>,
     /// Bytes up to which copies of constants may be issued early; 0 for none.
     pub prefetch_bytes: u64,
-    /// Bytes of the arena into whose holes they are then issued anew; 0 where they are not.
+    /// Bytes of the arena into whose holes they are then issued again; 0 where they are not.
     pub fill_bytes: u64,
     /// Moves that the memory planner may try for its program.
     pub moves: u32,

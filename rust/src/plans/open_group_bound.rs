@@ -85,7 +85,7 @@ const WHOLE: u64 = 1 << 16;
 ///
 /// A Part runs ahead of the one behind it by no more than the share of its output that its buffer holds. So two Parts
 /// are at work at the same time as long as these shares, from the one to the other, come to less than a whole. Buffers
-/// are summed up to there, then anew: the most of these sums counts.
+/// are summed up to there, then again: the most of these sums counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConcurrentBuffers {
     now: u64,

@@ -10,7 +10,7 @@
 //!   `B + bytes(y)` bytes and `max(K, M) + c2 + (c1 if x is nothing) + max(0, cycles(y) - (K - M))` cycles. Bytes
 //!   combine by max, cycles by sum.
 //! - Invariant: later groups see a partial Proposal through its point and `y` alone.
-//! - Cost: nine joins of fronts for each group; no Plan is enumerated anew.
+//! - Cost: nine joins of fronts for each group; no Plan is enumerated again.
 //!
 //! Owns this combination of Plans that others enumerated. What it costs to fetch earlier still is `prefetch`'s to
 //! say.

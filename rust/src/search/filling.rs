@@ -1,4 +1,4 @@
-//! Prefetch into free gaps: the copies of a placed program are issued anew, into gaps that its placement left.
+//! Prefetch into free gaps: the copies of a placed program are issued again, into gaps that its placement left.
 //!
 //! When candidates are placed, copies are issued early as far as a limit on live bytes allows; their arenas are larger
 //! than that limit, because some gaps fit no buffer. Here the size of the arena is fixed, only constants move, and a
@@ -39,7 +39,7 @@ impl Point for FillEstimate {
     }
 }
 
-/// Expected cycles of a placed candidate that is estimated to take `estimate` cycles with its copies issued anew: the
+/// Expected cycles of a placed candidate that is estimated to take `estimate` cycles with its copies issued again: the
 /// estimate is taken to be wrong by the same factor before and after.
 pub fn expected_cycles(placed: &PlacedCandidate, estimate: u64) -> u64 {
     let expected = u128::from(estimate) * u128::from(placed.proposal.cycles) / u128::from(placed.estimate).max(1);

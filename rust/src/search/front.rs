@@ -230,7 +230,7 @@ impl FrontSearch<'_, '_, '_> {
         Ok(())
     }
 
-    /// Issue the copies of all placed candidates from number `first` on anew, into arenas of the sizes of all points known.
+    /// Issue the copies of all placed candidates from number `first` on again, into arenas of the sizes of all points known.
     ///
     /// # Errors
     /// Those of interleaving the Plans.

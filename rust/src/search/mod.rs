@@ -131,7 +131,7 @@ impl Search {
         work: impl FnOnce(&mut SearchMemo, &mut Context) -> Result<T, SearchError>,
     ) -> Result<T, SearchError> {
         let lock = || self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taken out meanwhile: a question that is asked at the same time, or after one that was stopped, begins anew.
+        // Taken out meanwhile: a question that is asked at the same time, or after one that was stopped, begins again.
         let mut memo = std::mem::take(&mut *lock());
         let mut costs = std::mem::take(&mut memo.costs);
         let answer = work(&mut memo, &mut Context::new(&self.graph, &self.options, &mut costs, placer))?;

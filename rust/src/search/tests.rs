@@ -227,7 +227,7 @@ fn no_answer_depends_on_what_was_asked_before() {
     let mut again = reversed.map(|goal| run(&other, goal));
     again.reverse();
     assert_eq!(answers, again);
-    // Whoever is stopped begins anew.
+    // Whoever is stopped begins again.
     let interrupt = crate::util::interrupt::Interrupt::default();
     interrupt.raise();
     assert!(interrupt.run(|| run(&search, Goal::Floor)).is_none());

@@ -372,7 +372,7 @@ fn is_load(step: &Step) -> bool {
 fn a_cascade_of_eight_tables_loads_each_once() {
     let loads = |count| tables(count, device()).1.steps.iter().filter(|step| is_load(step)).count();
     assert_eq!(loads(8), 8);
-    // Of nine, eight stay from one row to the next at best, and one at least is loaded anew.
+    // Of nine, eight stay from one row to the next at best, and one at least is loaded again.
     assert!((9 + 5..=9 + 2 * 5).contains(&loads(9)), "{}", loads(9));
 }
 

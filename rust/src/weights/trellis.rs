@@ -53,7 +53,7 @@ pub struct Trellis {
 struct Ways {
     /// By group what its states cost, by lane.
     costs: Vec<i16x16>,
-    /// By palette what it costs to have it anew or go on with it, and the cheapest state that this is from.
+    /// By palette what it costs to have it again or go on with it, and the cheapest state that this is from.
     begin: Vec<(Tagged, State)>,
     /// By cell and palette, from which state a slice is begun.
     sources: Vec<(u8, u8)>,

@@ -108,7 +108,7 @@ def correlate(padded: npt.NDArray[np.float64], w: npt.NDArray[np.float64], windo
         part = padded[:, top : top + (count - 1) * window.stride_h + window.dilated_h]
         taps = [tap(part, window, y, x) for y in range(window.kernel_h) for x in range(window.kernel_w)]
         unfolded = taps[0] if len(taps) == 1 else np.concatenate(taps, axis=3)
-        # One product of matrices: NumPy would start BLAS anew for every row of an image.
+        # One product of matrices: NumPy would start BLAS again for every row of an image.
         product = unfolded.reshape(-1, matrix.shape[0]) @ matrix
         out[:, first : first + count] = product.reshape(*unfolded.shape[:3], -1)
     return out

@@ -151,7 +151,7 @@ impl Tiles {
         (read + maps(&self.output, depth * op.kernel.ofm.bytes())) as u64 + constant_bytes(op, depth)
     }
 
-    /// How often inputs and constants are read: a convolution whose output channels are cut reads the input anew for
+    /// How often inputs and constants are read: a convolution whose output channels are cut reads the input again for
     /// each of them, or the constants for each block of the plane.
     fn traversals(&self, op: &StripeOperation) -> SmallVec<[[u64; 2]; 2]> {
         let (plane, depths) = ((self.output[0].len() * self.output[1].len()) as u64, self.depths.len() as u64);

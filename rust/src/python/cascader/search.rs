@@ -89,7 +89,7 @@ impl PyProposal {
     fn plans(&self) -> Vec<PyPlan> {
         self.proposal.plans.iter().map(PyPlan::from).collect()
     }
-    /// Its program and where everything lies: as found, where that was for this very graph, else made anew.
+    /// Its program and where everything lies: as found, where that was for this very graph, else made again.
     #[pyo3(signature = (graph, tick=None))]
     fn arrangement(&self, py: Python<'_>, graph: &CascaderGraph, tick: Option<Py<PyAny>>) -> PyResult<PyArrangement> {
         if let Some(found) = self.found.as_ref().filter(|found| Arc::ptr_eq(&found.graph, &graph.graph)) {
