@@ -1,8 +1,36 @@
-//! Proves a program right without the search: every pixel that a stripe reads is really there, every output is made.
+//! Proves a program right without the search.
 //!
-//! Replays the steps over symbolic memory, one cell per pixel of each buffer, holding which pixel of which tensor it
-//! carries. Input boxes are compared with what the operation's window touches, counted index by index from the kernel's
-//! geometry rather than from a propagator. Shares no code with plans, proposals or the interleaving walk.
+//! The steps are replayed over symbolic memory. A program passes if and only if all of these hold:
+//!
+//! ```text
+//! s        a step, 0 <= s < S; part(s) and piece(s) are what it runs
+//! b, i     a buffer and one of its cells, a pixel's bytes each
+//! t, p     a tensor and one of its pixels
+//! M(s)     the memory right before step s: M(s)(b, i) = (t, p, channels) or nothing
+//! R(s)     reads (b, i, t, p) of step s: all pixels that its windows touch, counted from the kernel's geometry
+//! W(s)     writes (b, i, t, p) of step s, of the channels C(s)
+//! live(s)  cells (b, i) all of whose bytes are in the window of b at step s
+//!
+//! start       for all p of all network inputs t:   M(0)(cell of p in the buffer of t) = (t, p, all);  all else is nothing
+//! forget      for all s, (b, i) not in live(s):    M(s)(b, i) = nothing
+//! reads       for all s, (b, i, t, p) in R(s):     M(s)(b, i) = (t, p, all)
+//! writes      for all s, (b, i, t, p) in W(s):     (b, i) in live(s)  and  M(s + 1)(b, i) = (t, p, c + C(s))
+//!             where c are the channels of p in M(s)(b, i), none if it holds another pixel
+//! once        for all s, (b, i, t, p) in W(s):     c and C(s) have no channel in common, if b holds all of t
+//! lifetimes   for all s, b read or written by s:   first_step(b) <= s < last_step(b)
+//! constants   for all s with copied constants:     their buffer holds the constants of part(s) and piece(s)
+//! tables      for all s with a look-up:            the slots hold every piece of its table
+//! boxes       for all s:                           each input box and its padding are exactly those of the windows of W(s),
+//!             and W(s) lies in the box of piece(s)
+//! sizes       for all b:                           size(b) is at least the bytes of its cells
+//! end         for all p of all network outputs t:  M(S)(cell of p in the buffer of t) = (t, p, all)
+//! pools       for all b:                           pool(b) may hold b, and offset(b) + size(b) <= limit of pool(b)
+//! ```
+//!
+//! `usmp::check` proves the rest: at no step do live bytes of two buffers have one address. Shares no code with plans,
+//! candidates or the interleaving walk.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 mod channels;
 mod complaint;
@@ -420,4 +448,24 @@ fn size(buffer: BufferId, size_bytes: u64, needed_bytes: u64) -> Result<(), Comp
         return Err(Complaint::Size { buffer, size_bytes, needed_bytes });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::schedule::interleave::interleave;
+    use crate::testing::worked_example::{rows_at_a_time, worked_example};
+
+    /// A legal program passes. Row 0 of `expand` cannot be made twice: its input row is dead, and the output may lie there.
+    #[test]
+    fn example() {
+        let graph = worked_example();
+        let plans = [rows_at_a_time(0, &[1, 1, 1])];
+        let mut program = interleave(&graph, &plans, &mut Costs::default()).expect("a legal Plan");
+        assert_eq!(check(&graph, &program), Ok(()));
+        program.steps[1] = program.steps[0].clone();
+        let Err(Complaint::Missing { step, tensor, y, .. }) = check(&graph, &program) else { panic!("a row is dead") };
+        assert_eq!((step, &*tensor, y), (1, "input", 0));
+    }
 }

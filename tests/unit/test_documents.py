@@ -140,6 +140,15 @@ def test_the_glossary_names_rooms_that_exist() -> None:
         assert not [name for name in re.findall(r"`([^`]+)`", python) if not (PACKAGE / name).exists()], word
 
 
+def test_the_promise_quotes_the_invariant_of_the_checker() -> None:
+    quoted = (ROOT / "docs" / "cascading-promise.md").read_text(encoding="utf-8")
+    head = (ROOT / "rust" / "src" / "checker.rs").read_text(encoding="utf-8").split("\nmod ")[0]
+    lines = "\n".join(line.removeprefix("//!").removeprefix(" ") for line in head.splitlines())
+    invariant = lines.split("```text\n")[1].split("```")[0]
+    assert invariant.count("for all") > 8
+    assert f"```text\n{invariant}```" in quoted
+
+
 def test_the_page_of_operators_is_what_the_limits_say() -> None:
     """After a change of limits: `ethoscade supported-ops --markdown > docs/support.md`."""
     assert (ROOT / "docs" / "support.md").read_text(encoding="utf-8") == support.page()

@@ -77,8 +77,8 @@ class Observation:
     """What one execution of the compiled network showed; outputs by the names of the original graph's outputs.
 
     `hazards` counts whatever the simulator found fault with: unordered accesses, reads of unwritten bytes, and sums
-    beyond the accumulator that show in an output. `findings` are sentences about them. Among the outputs is what unverified
-    operators read, by `read_name`.
+    beyond the accumulator that show in an output. `findings` are sentences about them. Among the outputs is what
+    unverified operators read, by `read_name`.
     """
 
     outputs: Mapping[str, Array]

@@ -119,8 +119,8 @@ class Schedule:
     """Groups that cover the Parts in order.
 
     `prefetch_bytes` lets copies of constants be issued early where no more bytes than that are in use; 0 for none.
-    `fill_bytes` has them issued again, once all is placed, into what is free of this number of bytes of the arena; 0 has
-    not. `moves` is how many the memory planner may try to place the program in less.
+    `fill_bytes` has them issued again, once all is placed, into what is free of this number of bytes of the arena; 0
+    has not. `moves` is how many the memory planner may try to place the program in less.
     """
 
     groups: tuple[Group, ...]

@@ -1,7 +1,6 @@
-//! Groups that end with a given Part under a given tiling: how far back they may reach, and what their bands want of each
-//! Part on the way.
+//! Bands of groups that end with a given Part: their longest reach, and the box that each band needs of every Part.
 //!
-//! What is wanted of a Part depends on those behind it alone, so the longest group tells it for all shorter ones. Owns
+//! The boxes of a Part depend on the Parts behind it alone, so those of the longest group serve all shorter ones. Owns
 //! these boxes. Decides nothing of stripes.
 
 use crate::model::graph::CascaderGraph;

@@ -14,6 +14,8 @@
 //!
 //! These bytes only rank open groups. What a closed group has in use is counted by `live_bytes`.
 //! Owns open groups and how they are closed. The last Parts, tilings and variants of a Part are given.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use std::ops::Range;
 
@@ -455,5 +457,29 @@ impl Point for BucketEntry {
     }
     fn cycles(&self) -> u64 {
         self.step.cycles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::plans::enumerate;
+    use crate::plans::options::CopyCost;
+    use crate::testing::worked_example::worked_example;
+
+    /// Plans for all three Parts have the page's bytes and sums of stripes.
+    #[test]
+    fn example() {
+        let (graph, options) = (worked_example(), Options { resolution: 0, ..Options::default() });
+        let pass = Pass::new(&options, CopyCost::Serial);
+        let table = enumerate(&graph, &options, &pass, &mut Costs::default(), &mut RowTable::default());
+        let plans = table.by_last[PartId(2)][2]
+            .iter()
+            .map(|plan| (plan.memory_bytes(), plan.cycles(), table.plan(PartId(0), PartId(2), plan).stripes));
+        let plans: Vec<(u64, u64, Vec<i64>)> = plans.collect();
+        for (bytes, cycles, rows) in [(1472, 14_720, [1, 1, 1]), (1728, 11_904, [2, 1, 1]), (1920, 10_240, [2, 1, 2])] {
+            assert!(plans.contains(&(bytes, cycles, rows.to_vec())), "{plans:?}");
+        }
     }
 }

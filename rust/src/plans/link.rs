@@ -1,4 +1,4 @@
-//! A Part's reads of tensors, flattened to one axis: asked so often by the search that nothing is looked up in the graph.
+//! A Part's reads of tensors, flattened to one axis, so the search needs no look-up in the graph.
 //!
 //! A Part that joins pieces along the axis has a read for each, hundreds where matrices are multiplied row by row. A stripe
 //! meets few of them, so these are found by halving, and what all behind them need is known beforehand.

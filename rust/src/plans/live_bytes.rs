@@ -1,4 +1,4 @@
-//! How many bytes the arena holds at most while a group runs, before there is a program.
+//! Peak live bytes of the arena while a group runs, counted without a program.
 //!
 //! - State: `made(p)`, how far each Part's output is made, and `wanted(p)`, its first row that a Part of the group
 //!   still reads: the least start of `needed(read, rows of r not made yet)` over the reads by Parts `r`.
@@ -12,8 +12,10 @@
 //!   and by the rolling buffers in which it leaves nothing wanted.
 //! - Cost: one visit of each stripe in the order of demand, and one of each dying input at a birth.
 //!
-//! Owns this count. What a program takes whose copies are issued early is `lifetimes` and the memory planner's to
-//! say.
+//! Owns this count. The bytes of a program with early copies are counted by `lifetimes`
+//! and the memory planner.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use smallvec::{smallvec, SmallVec};
 
@@ -427,6 +429,18 @@ mod tests {
     use crate::schedule::demand::RecordingWalker;
     use crate::schedule::stripe_order::{wanted, StripeOrder};
     use crate::testing::schedules::{arbitrary_network, arbitrary_plans};
+    use crate::testing::worked_example::worked_example;
+
+    /// When `project` makes a row, 7 rows of input and output are alive, 3 of `expand` and 1 of `filter`.
+    #[test]
+    fn example() {
+        let graph = worked_example();
+        let live = LiveBytes::new(&graph, PartId(0), PartId(2), Axis::Height);
+        let shares = [3 * 256, 256, 0].map(|rolling| Share { rolling, staged: 0 });
+        let peak = |limit| live.peak_bytes(&[1, 1, 1], &[Span::new(0, 8); 3], &shares, limit, &mut 0);
+        assert_eq!(peak(u64::MAX), Some(7 * 64 + 3 * 256 + 256));
+        assert_eq!(peak(1472), None, "the limit is what a Plan must stay below");
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]

@@ -1,4 +1,5 @@
-//! What a search may try and how finely it looks; what copies are taken to cost meanwhile.
+//! Options of a search: its bounds of work, its resolutions, and the assumed cost of copies.
+//!
 //! Owns the bounds of work and their defaults, not the search.
 
 /// Bounds of the search. All are counts of work, none is a clock.

@@ -1,6 +1,6 @@
-//! Variants of one Part: where its kernels find their constants, what is staged for that, and the cycles of it all.
+//! Variants of one Part: where its kernels read their constants, the bytes staged for that, and the cycles.
 //!
-//! Owns what a Part adds to a Plan whatever stands beside it. Knows neither groups nor the buffers between Parts.
+//! Owns the share of a Part in a Plan, independent of all other Parts. Knows neither groups nor the buffers between Parts.
 
 use crate::cost::{all_staging_cycles, staging_cycles, Costs};
 use crate::model::graph::CascaderGraph;

@@ -1,6 +1,8 @@
 //! One enumeration of Plans: how finely, under which cost of copies, for which sizes of the arena.
 //!
 //! Owns these parameters. `search::passes` decides which passes answer a question.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use crate::plans::options::{CopyCost, Options};
 
@@ -9,7 +11,7 @@ use crate::plans::options::{CopyCost, Options};
 pub struct ArenaRange {
     /// Plans of fewer bytes are worth no more than Plans of this size.
     pub least_bytes: u64,
-    /// Cascades of more bytes are dropped.
+    /// Cascades whose rolling buffers, staged constants and last stripe take more bytes are dropped.
     pub most_bytes: u64,
 }
 
@@ -36,5 +38,27 @@ impl Pass {
     pub fn new(options: &Options, copies: CopyCost) -> Pass {
         let Options { resolution, max_points, .. } = *options;
         Pass { resolution, max_points, copies, range: ArenaRange::ALL }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Costs;
+    use crate::model::ids::PartId;
+    use crate::plans::enumerate;
+    use crate::plans::rolling_rows::RowTable;
+    use crate::testing::worked_example::worked_example;
+
+    /// Of one band, only rows (1, 1, 1) and (2, 1, 1) have buffers of at most 1,400 bytes: 17 and 21 rows of 64 bytes.
+    #[test]
+    fn example() {
+        let (graph, options) = (worked_example(), Options::default());
+        let range = ArenaRange { most_bytes: 1400, ..ArenaRange::ALL };
+        let pass = Pass { range, ..Pass::new(&options, CopyCost::Serial) };
+        let table = enumerate(&graph, &options, &pass, &mut Costs::default(), &mut RowTable::default());
+        let plans = table.by_last[PartId(2)][2].iter().map(|plan| table.plan(PartId(0), PartId(2), plan));
+        let rows: Vec<Vec<i64>> = plans.filter(|plan| plan.tiling.tiles == 1).map(|plan| plan.stripes).collect();
+        assert_eq!(rows, [[1, 1, 1], [2, 1, 1]]);
     }
 }

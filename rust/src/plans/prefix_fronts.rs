@@ -1,5 +1,4 @@
-//! Fronts of partial Proposals: the first k Parts of a network, for every k, and what a further Plan is worth beside
-//! them.
+//! Pareto fronts of the first k Parts of a network, for every k, and the bound a further Plan must stay below.
 //!
 //! - State: `front(k)`, the best (bytes, cycles) of the first `k` Parts; `front(0)` is the point (0, 0).
 //! - Step: `front(k)` is the front of `(max(b, B), c + C)` over points `(b, c)` of `front(f)` and Plans `(B, C)` of
@@ -11,6 +10,8 @@
 //! few bytes a Plan of given cycles must take to improve it, so that all others are dropped before their bytes are
 //! counted.
 //! Owns this combination. Does not enumerate Plans and does not know what they decide.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use crate::model::ids::{Id, IdVec, PartId};
 use crate::util::pareto::{keep_front, thin, Point};
@@ -174,6 +175,18 @@ mod tests {
     use super::*;
     use crate::util::pareto::pareto_front;
     use proptest::prelude::*;
+
+    /// `expand` whole, then `filter` and `project` two rows at a time, beside one group of all three row by row.
+    #[test]
+    fn example() {
+        let (expand, filter_project, all) = ((2560, 896), (2560, 4544), (1472, 14_720));
+        let mut fronts = PrefixFronts::new(0);
+        fronts.push(&[vec![(0, &expand)]], 0);
+        fronts.push::<(u64, u64)>(&[], 0);
+        fronts.push(&[vec![], vec![(0, &filter_project)], vec![(0, &all)]], 0);
+        let whole: Vec<(u64, u64)> = fronts.whole().iter().map(|end| (end.bytes, end.cycles)).collect();
+        assert_eq!(whole, [(1472, 14_720), (2560, 896 + 4544)]);
+    }
 
     fn partials(points: &[(u64, u64)]) -> Vec<Partial> {
         let partial = |&(bytes, cycles): &(u64, u64)| Partial { bytes, cycles, before: None, plan: (PartId(0), 0, 0) };

@@ -1,4 +1,4 @@
-//! How many rows a rolling buffer must hold, by the stripes of its producer and of the Parts behind it.
+//! The number of rows of a rolling buffer, by the stripes of its producer and of the Parts behind it.
 //!
 //! - State: demands `(until_i, oldest_i)` on the producer's output, in order: all rows before `until_i` are asked for
 //!   while `oldest_i` is the first row that is still to be read.

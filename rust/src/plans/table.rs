@@ -1,4 +1,4 @@
-//! All Plans worth keeping: what each costs, and the decisions behind it.
+//! A table of all Plans worth keeping: their costs and decisions.
 //!
 //! Groups grow backwards, so that a Plan is the decisions for its first Part and the shorter Plan behind: a chain of
 //! nodes that many share. Owns this store, and the fronts of the first Parts that its Plans make. Finds no Plans.

@@ -1,4 +1,4 @@
-//! Trivial Parts leave the search nothing to choose: they run alone, as they are, whatever is decided for the others.
+//! Trivial Parts have one way to run: alone, uncut, whatever is decided for other Parts.
 //!
 //! An operator that is lowered to dozens of small operations, on one pixel each, would else fill groups of up to
 //! `Options::max_group` Parts whose Plans are all alike.

@@ -1,5 +1,4 @@
-//! The order of demand: before a stripe of an output of a group, whatever it reads is made, and so on back to what the group
-//! is given.
+//! The order of demand: before a stripe runs, all rows that it reads are made, back to the group's inputs.
 //!
 //! Owns this walk and how outputs are cut into stripes. What is asked of each Part, and what becomes of its stripes, is for
 //! who walks: one makes programs, one counts bytes, one counts rows, and all go through the same stripes.

@@ -2,6 +2,8 @@
 //!
 //! Owns the steps, the buffers' extents and what makes a set of Plans legal. Does not choose anything, does not place
 //! buffers, and leaves copies of constants right before their first use.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use std::collections::BTreeMap;
 
@@ -497,5 +499,26 @@ impl Builder<'_> {
                 self.whole(tensor);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::worked_example::{rows_at_a_time, worked_example};
+
+    /// The first 12 steps of rows (1, 1, 1), as (Part, row): each row is made before it is read, and no sooner.
+    #[test]
+    fn example() {
+        let graph = worked_example();
+        let program =
+            interleave(&graph, &[rows_at_a_time(0, &[1, 1, 1])], &mut Costs::default()).expect("a legal Plan");
+        let row = |step: &Step| match step {
+            Step::Stripe(stripe) => (stripe.part.0, stripe.output.region.spans[0].start),
+            _ => unreachable!("all constants stay in flash"),
+        };
+        let rows: Vec<(u32, i64)> = program.steps.iter().take(12).map(row).collect();
+        let page = [(0, 0), (0, 1), (1, 0), (2, 0), (0, 2), (1, 1), (2, 1), (0, 3), (1, 2), (2, 2), (0, 4), (1, 3)];
+        assert_eq!(rows, page);
     }
 }

@@ -1,5 +1,4 @@
-//! When the bytes of a program's buffers are in use: rows of a whole tensor appear as they are made and die when read
-//! last.
+//! Liveness of a program's buffers: rows of a whole tensor are live from their write to their last read.
 //!
 //! Owns buffers' lifetimes and the windows of live bytes within them. A row is live from the step that writes it
 //! first to the step that reads it last, both included, so two tensors may share bytes where the one's rows are dead

@@ -1,4 +1,4 @@
-//! From decisions to a program: which stripe is made when, in which buffer, with its constants copied how early.
+//! From decisions to a program: the order of stripes, their buffers, and the issue of copies.
 //!
 //! `demand` is the order of demand, `stripe_order` walks through a group in it, `interleave` makes steps and buffers along it, `lifetimes`
 //! says which bytes are live when, `estimate` how long it takes before anything is placed, `prefetch` issues copies early, `tables`

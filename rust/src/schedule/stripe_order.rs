@@ -1,4 +1,4 @@
-//! The order by demand: which stripe of which Part of a group comes next.
+//! The stripes of a group in the order of demand.
 //!
 //! - State: `made(p)`, how far each Part's output is made.
 //! - Step: before a stripe of Part `p` runs, each producer makes its output, in stripes of its own height, as far as

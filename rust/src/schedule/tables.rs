@@ -1,5 +1,4 @@
-//! Tables of results in the look-up area of an NPU: loaded right before the stripes that use them, where they are not there
-//! already.
+//! Loads of look-up tables, right before the stripes that use them, unless the table is there already.
 //!
 //! Owns which table lies where, and since when its last content is not needed: `prefetch` may load it earlier. What is
 //! looked up again last makes way for others, and of what never is, what was looked up in longest ago: a load waits for the

@@ -2,6 +2,8 @@
 //!
 //! Owns the estimates, and the placements without early copies, which all questions share. `floor`, `front` and `within`
 //! decide which candidates are placed.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use std::sync::Arc;
 
@@ -259,4 +261,22 @@ pub fn place_early(
     prefetch(ctx.graph, &mut program, limit_bytes);
     let moves = ctx.options.placing.moves;
     Ok((PlacedCandidate::new(ctx, plans, &program, limit_bytes, moves)?, program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::worked_example::{in_context, rows_at_a_time};
+
+    /// The arena of rows (1, 1, 1) takes no more than its live bytes.
+    #[test]
+    fn example() {
+        in_context(|ctx| {
+            let set = PlanSet { plans: vec![rows_at_a_time(0, &[1, 1, 1])], limits: Vec::new() };
+            let candidate = Candidate::new(ctx, set).expect("a legal Plan");
+            assert_eq!(candidate.live_bytes(), 1472);
+            let placed = candidate.place(ctx, Direction::Forwards, ctx.options.placing.moves).expect("a place");
+            assert_eq!(placed.proposal.sram_bytes, 1472);
+        });
+    }
 }

@@ -1,5 +1,4 @@
-//! Constant residency: a local search over where single operators of a candidate read their constants, if SRAM is no
-//! concern.
+//! Constant residency: a local search over the places from which operators read their constants, with enough SRAM.
 //!
 //! Plans are enumerated with copies exposed or free. With room for early copies neither is true: a copy takes its
 //! share of both memories from the kernels beside it. Only an estimate of the whole program sees that.

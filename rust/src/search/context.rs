@@ -1,4 +1,4 @@
-//! What every step of a search is given.
+//! The common inputs of all steps of a search.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Fronts of partial Proposals in which a group's first copy runs while the group before it does.
+//! Cross-group prefetch: Pareto fronts with the first copy of each group beside the group before it.
 //!
 //! Plans are enumerated with copies exposed or free. Little SRAM allows something in between: while a group runs, the
 //! first constants of the next group are fetched, and their bytes count as this group's.
@@ -12,8 +12,7 @@
 //! - Invariant: later groups see a partial Proposal through its point and `y` alone.
 //! - Cost: nine joins of fronts for each group; no Plan is enumerated again.
 //!
-//! Owns this combination of Plans that others enumerated. What it costs to fetch earlier still is `prefetch`'s to
-//! say.
+//! Owns this combination of Plans that others enumerated. `prefetch` estimates still earlier copies.
 
 use crate::cost::{all_staging_cycles, staging_cycles};
 use crate::model::graph::CascaderGraph;

@@ -1,4 +1,4 @@
-//! Why there is no frontier: Plans that do not hold together, or a program that has no place.
+//! Errors of a search: inconsistent Plans, or a program without a placement.
 
 use thiserror::Error;
 

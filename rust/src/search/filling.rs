@@ -7,6 +7,8 @@
 //!
 //! Owns estimates of that, and the Proposals that come of it. `front` and `within` choose candidates and sizes, `prefetch` finds
 //! the gaps.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use crate::model::plan::Proposal;
 use crate::model::program::Program;
@@ -59,4 +61,25 @@ pub fn fill(
     let proposal =
         Proposal { fill_bytes: arena_bytes, sram_bytes: placement.bytes(), cycles, ..placed.proposal.clone() };
     FoundProposal::new(&proposal, program, &placement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::prefetch::Filling;
+    use crate::testing::worked_example::{copied_layers, in_context};
+
+    /// An arena with 352 bytes more has a gap for the constants of `project` while `filter` runs.
+    #[test]
+    fn example() {
+        in_context(|ctx| {
+            let program = Program::clone(&*ctx.program(&copied_layers()).expect("legal Plans"));
+            let placed = PlacedCandidate::new(ctx, copied_layers(), &program, 0, 200).expect("a place");
+            let arena_bytes = placed.proposal.sram_bytes + 352;
+            let filling = Filling::new(&program, placed.placement.clone()).expect("it has copies");
+            let found = fill(ctx, &placed, program, &filling.fill(arena_bytes), arena_bytes);
+            assert_eq!((placed.proposal.sram_bytes, found.proposal.sram_bytes), (4096 + 656, 4096 + 656 + 352));
+            assert!(found.proposal.cycles < placed.proposal.cycles);
+        });
+    }
 }

@@ -3,6 +3,8 @@
 //! Candidates are placed by their peak live bytes, until those of the next are no fewer than the least arena. Then the
 //! smallest are placed again with more moves of the memory planner. All goals that search for the floor name the same one;
 //! others take an upper bound.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use crate::search::candidates::{CandidatePool, PlacedCandidate};
 use crate::search::context::Context;
@@ -27,9 +29,9 @@ impl Floor {
     /// # Errors
     /// Those of placing programs.
     pub fn bound(ctx: &mut Context, candidates: &mut CandidatePool) -> Result<Floor, SearchError> {
-        let leanest = by_live_bytes(candidates)[0];
+        let smallest = by_live_bytes(candidates)[0];
         let mut best = None;
-        candidates.place(ctx, leanest)?.iter().for_each(|placed| keep_leaner(&mut best, placed));
+        candidates.place(ctx, smallest)?.iter().for_each(|placed| keep_smaller(&mut best, placed));
         Ok(Floor { placed: best.into_iter().collect(), is_cut: false, is_bound: true })
     }
 
@@ -43,11 +45,11 @@ impl Floor {
     /// # Errors
     /// Those of placing programs.
     pub fn find(ctx: &mut Context, candidates: &mut CandidatePool) -> Result<Floor, SearchError> {
-        let leanest = by_live_bytes(candidates);
+        let smallest = by_live_bytes(candidates);
         let mut effort = Effort::new(ctx.options.max_steps / 2);
         let mut best: Option<PlacedCandidate> = None;
         let mut placed: Vec<PlacedCandidate> = Vec::new();
-        for &number in &leanest {
+        for &number in &smallest {
             let live_bytes = candidates.all[number].live_bytes();
             if best.as_ref().is_some_and(|best| best.proposal.sram_bytes <= live_bytes) {
                 break;
@@ -56,10 +58,10 @@ impl Floor {
             if !effort.spend(candidates.all[number].steps) && best.is_some() {
                 break;
             }
-            candidates.place(ctx, number)?.iter().for_each(|placed| keep_leaner(&mut best, placed));
+            candidates.place(ctx, number)?.iter().for_each(|placed| keep_smaller(&mut best, placed));
         }
         // They are few, and the floor must not depend on how much else was placed.
-        for &number in leanest.iter().take(ctx.options.placing.floor_tries) {
+        for &number in smallest.iter().take(ctx.options.placing.floor_tries) {
             let tight_bytes = candidates.all[number].tight_bytes(ctx);
             if best.as_ref().is_none_or(|best| best.proposal.sram_bytes <= tight_bytes) {
                 break;
@@ -68,7 +70,7 @@ impl Floor {
             for direction in [Direction::Forwards, Direction::Alternating] {
                 let again = candidate.place(ctx, direction, ctx.options.placing.floor_moves)?;
                 let is_tight = again.proposal.sram_bytes <= tight_bytes;
-                keep_leaner(&mut best, &again);
+                keep_smaller(&mut best, &again);
                 placed.push(again);
                 if is_tight || !candidate.alternates(ctx) {
                     break;
@@ -87,9 +89,28 @@ fn by_live_bytes(candidates: &CandidatePool) -> Vec<usize> {
     numbers
 }
 
-fn keep_leaner(best: &mut Option<PlacedCandidate>, placed: &PlacedCandidate) {
+fn keep_smaller(best: &mut Option<PlacedCandidate>, placed: &PlacedCandidate) {
     let point = |placed: &PlacedCandidate| (placed.proposal.sram_bytes, placed.proposal.cycles);
     if best.as_ref().is_none_or(|best| point(placed) < point(best)) {
         *best = Some(placed.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::passes::PlanSets;
+    use crate::testing::worked_example::{in_context, rows_at_a_time};
+
+    /// No candidate takes fewer bytes than rows (1, 1, 1).
+    #[test]
+    fn example() {
+        in_context(|ctx| {
+            let sets = PlanSets::complete(ctx, 4096);
+            let mut candidates = CandidatePool::new(ctx, sets).expect("every block fits");
+            let floor = Floor::find(ctx, &mut candidates).expect("a place");
+            assert_eq!((floor.bytes(), floor.is_bound), (1472, false));
+            assert_eq!(floor.placed[0].proposal.plans, [rows_at_a_time(0, &[1, 1, 1])]);
+        });
     }
 }

@@ -9,6 +9,8 @@
 //!   `Options::max_fills`.
 //!
 //! Owns which candidates are placed, and in which order.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use crate::model::program::Program;
 use crate::schedule::prefetch::{Filling, ProgramEstimate};
@@ -292,5 +294,29 @@ impl FrontSearch<'_, '_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::passes::PlanSets;
+    use crate::testing::worked_example::in_context;
+
+    /// The frontier from rows (1, 1, 1) to every layer whole.
+    #[test]
+    fn example() {
+        in_context(|ctx| {
+            let sets = PlanSets::complete(ctx, 4096);
+            let mut candidates = CandidatePool::new(ctx, sets).expect("every block fits");
+            let floor = Floor::find(ctx, &mut candidates).expect("a place");
+            let (mut found, is_cut) = find_front(ctx, &mut candidates, &floor).expect("a place");
+            keep_front(&mut found);
+            let bytes: Vec<u64> = found.iter().map(Point::memory_bytes).collect();
+            assert_eq!(
+                (bytes[..5].to_vec(), bytes.last(), is_cut),
+                (vec![1472, 1728, 1920, 1984, 2240], Some(&4096), false)
+            );
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! What a search found, and how much it looked at.
+//! The answer of a search, and its amount of work.
 //!
 //! Owns these words. How it is found is the other files' to say.
 

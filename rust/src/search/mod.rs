@@ -8,6 +8,8 @@
 //!
 //! What a Proposal promises is the size of the arena that the memory planner found for exactly its buffers, and the cycles
 //! that the predicted stream takes. An answer depends on the network, the options and the goal alone.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 pub mod arena;
 mod arrange;

@@ -5,6 +5,8 @@
 //! last enumerates Plans under both costs of copies. Plans are combined on the way, by `prefix_fronts`, and once more by
 //! `cross_group_prefetch`.
 //! Owns the choice of passes, and the combinations. Which of them are placed is for `front` and `within` to say.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use crate::model::plan::Plan;
 use crate::plans::enumerate;
@@ -61,8 +63,8 @@ impl PlanSets {
             }
         }
         let (resolution, crowded) = (sets.resolution, sets.crowded);
-        if let Some(leanest) = min_memory(ctx.options, range) {
-            Stage::EnumerateForFewestBytes.run(|| sets.run(ctx, &[leanest], rows));
+        if let Some(fewest) = min_memory(ctx.options, range) {
+            Stage::EnumerateForFewestBytes.run(|| sets.run(ctx, &[fewest], rows));
         }
         PlanSets { resolution, crowded, ..sets }
     }
@@ -161,4 +163,20 @@ pub fn estimated(
     use crate::util::pareto::Point;
     let table = enumerate(graph, options, &Pass::new(options, copies), costs, &mut RowTable::default());
     table.with_overlap.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::worked_example::{in_context, rows_at_a_time};
+
+    /// The passes find one group of all three Parts, and `expand` alone before the two others.
+    #[test]
+    fn example() {
+        let sets = in_context(|ctx| PlanSets::complete(ctx, 4096));
+        let found = |plans: &[Plan]| sets.all.iter().any(|set| set.plans == plans);
+        assert!(found(&[rows_at_a_time(0, &[1, 1, 1])]));
+        assert!(found(&[rows_at_a_time(0, &[8]), rows_at_a_time(1, &[2, 2])]));
+        assert!(!found(&[rows_at_a_time(0, &[1, 2, 1])]), "dominated by rows (2, 1, 2)");
+    }
 }

@@ -1,6 +1,6 @@
-//! In which directions the Plans of a network run: an output that is made in stripes may begin at its far end.
+//! Stripe directions of Plans: an output made in stripes may begin at its far end.
 //!
-//! Owns the choice. How tight a program of theirs can be placed is for who places it to see.
+//! Owns the choice. Placing the program shows its fragmentation.
 
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::Plan;

@@ -16,8 +16,21 @@ use crate::testing::networks::{
     chain as network_of, in_one_pool, mobilenet_v1, mobilenet_v2, realised, stacked, Network, INPUT,
 };
 use crate::testing::schedules::arbitrary_network;
+use crate::testing::worked_example::{rows_at_a_time, worked_example};
 use crate::util::pareto::{pareto_front, Epsilon};
 use proptest::prelude::*;
+
+/// Each goal on the worked example: 1,472 bytes are the floor, and one step of the arena less is not enough.
+#[test]
+fn example() {
+    let search = Search::new(Arc::new(worked_example()), Options::default());
+    let floor = search.run(Goal::Floor).expect("every block fits");
+    assert_eq!((floor.proposals[0].sram_bytes, floor.uncascaded_bytes), (1472, 4096));
+    assert_eq!(floor.proposals[0].plans, [rows_at_a_time(0, &[1, 1, 1])]);
+    assert!(search.fits(1472).expect("a place") && !search.fits(1456).expect("a place"));
+    let fastest = search.run(Goal::Fastest).expect("every block fits");
+    assert_eq!(fastest.proposals.last().expect("one at least").sram_bytes, 4096);
+}
 
 fn frontier(graph: &CascaderGraph) -> Frontier {
     search(graph, &Options::default()).expect("every block fits")

@@ -6,6 +6,8 @@
 //! - First all candidates are visited without early copies, then with some: these take longer to place, and fragment.
 //! - Invariant: the answer fits, and no step makes it slower.
 //! - Stop: no bound is below the answer, or `Options::visits` visits are done.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use crate::model::memory::{aligned, ALIGNMENT};
 use crate::model::program::Program;
@@ -111,7 +113,7 @@ impl WithinSearch {
             let mut front = pareto_front(pending.iter().filter(can_improve).copied().collect());
             candidates.thin(&mut front);
             let Some(first) = front.last().copied() else { break };
-            // From the fastest on: what is slower than one that fits is of no use.
+            // From the fastest on: a slower one than one that fits cannot win.
             for visit in front.into_iter().rev().take(visits - done) {
                 if visit != first && !self.can_improve(visit.bound) {
                     break;
@@ -218,5 +220,25 @@ impl WithinSearch {
             self.best = found;
         }
         is_taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::passes::PlanSets;
+    use crate::testing::worked_example::{in_context, rows_at_a_time};
+
+    /// Within 1,800 bytes the fastest has rows (2, 1, 1); within 1,471 there is none.
+    #[test]
+    fn example() {
+        in_context(|ctx| {
+            let sets = PlanSets::complete(ctx, 4096);
+            let mut candidates = CandidatePool::new(ctx, sets).expect("every block fits");
+            let floor = Floor::find(ctx, &mut candidates).expect("a place");
+            let found = fastest_within(ctx, &mut candidates, &floor, 1800).expect("a place").expect("it fits");
+            assert_eq!((found.memory_bytes(), &found.proposal.plans[..]), (1728, &[rows_at_a_time(0, &[2, 1, 1])][..]));
+            assert!(fastest_within(ctx, &mut candidates, &floor, 1471).expect("a place").is_none());
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! Free bytes of a placed arena (the scarce pool) over time, and how early in them a copy of constants can begin.
+//! Free bytes of a placed arena (the scarce pool) over time, and the earliest start of a copy in them.
 //!
 //! - State: `busy(t)`, the ranges of bytes that are taken at slot `t`: tensors, rolling buffers and workspace, which
 //!   stay where they were placed, and constants. Those of copies not issued yet lie where the placement put them,

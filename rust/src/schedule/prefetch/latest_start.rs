@@ -1,4 +1,4 @@
-//! The latest slot at which each copy may be issued so that it, and all copies behind it, are done in time.
+//! The latest issue slot of each copy: it and all copies behind it are done in time.
 //!
 //! Slot `s` is the place right before kernel `s`. Copy `i` takes `t_i` cycles and is used by kernel `u_i` of an NPU
 //! run that begins at slot `run_i`. Copies run one after the other, in the order of their use.

@@ -1,8 +1,10 @@
-//! Copies of constants issued early, so that they run beside the kernels before their use.
+//! Prefetch: copies of constants are issued early and run beside the kernels before their use.
 //!
 //! `latest_start` says from which step on each copy is wanted, `issue` when memory and the transfers before it let it
 //! be issued, `holes` where in the arena of a placed program there is room for it.
 //! Owns the limits on memory worth trying for that, and the program that comes of it. The times are `estimate`'s.
+//!
+//! Example: `tests::example`, on the network of docs/worked-example.md.
 
 mod holes;
 mod issue;
@@ -257,6 +259,18 @@ mod tests {
     use crate::schedule::interleave::interleave;
     use crate::search::uncascaded;
     use crate::testing::networks::{mobilenet_v1, mobilenet_v2, Network, INPUT};
+    use crate::testing::worked_example::{copied_layers, worked_example};
+
+    /// Layers run whole, their constants copied: with room, the copy for `project` runs beside `filter`.
+    #[test]
+    fn example() {
+        let graph = worked_example();
+        let late = interleave(&graph, &copied_layers(), &mut Costs::default()).expect("legal Plans");
+        let early = ahead(&graph, &late, 2 * peak_bytes(&late));
+        // Input and output of `filter`, its constants, and those of `project`.
+        assert_eq!((peak_bytes(&late), peak_bytes(&early)), (4096 + 656, 4096 + 656 + 352));
+        assert!(total_cycles(&early) < total_cycles(&late));
+    }
 
     const HALVINGS: u32 = 3;
 
