@@ -135,9 +135,31 @@ def test_every_word_of_the_glossary_stands_once() -> None:
 
 
 def test_the_glossary_names_rooms_that_exist() -> None:
-    for word, meaning, python, _ in rows(GLOSSARY):
+    source = ROOT / "rust" / "src"
+    for word, meaning, python, rust, _ in rows(GLOSSARY):
         assert meaning.endswith("."), word
         assert not [name for name in re.findall(r"`([^`]+)`", python) if not (PACKAGE / name).exists()], word
+        folder = source
+        for name in re.findall(r"`([^`]+)`", rust):
+            if (source / name).is_dir():
+                folder = source / name
+            found = [source / name, folder / name, *folder.rglob(f"{name}.rs")]
+            assert any(path.exists() for path in found), f"{word}: {name}"
+
+
+def test_every_type_of_the_planner_is_in_the_glossary_or_a_compound() -> None:
+    """A type of one word has a row of that word, or stands in a row by its name."""
+    words = {word.strip().lower() for row in rows(GLOSSARY) for word in row[0].split(",")}
+    named = set(re.findall(r"`([A-Z][A-Za-z]+)", GLOSSARY))
+    types = {
+        name
+        for room in ("plans", "search", "schedule")
+        for path in (ROOT / "rust" / "src" / room).rglob("*.rs")
+        for name in re.findall(r"^pub (?:struct|enum|trait) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(types) > 60
+    single = {name for name in types if re.fullmatch("[A-Z][a-z]+", name)}
+    assert sorted(n for n in single - named if not {n.lower(), n.lower().removesuffix("s")} & words) == []
 
 
 def test_the_promise_quotes_the_invariant_of_the_checker() -> None:
