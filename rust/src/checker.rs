@@ -324,8 +324,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// All of the table that a stripe looks results up in is there. Where the slots are not apart from the buffers of kernels,
-    /// those of one that looks nothing up may lie in them.
+    /// All of the table that a stripe looks results up in is there. Where the slots are not apart from the buffers of
+    /// kernels, those of one that looks nothing up may lie in them.
     fn look_up(&mut self, step: usize, stripe: &Stripe) -> Result<(), Complaint> {
         let Some(area) = self.graph.device.look_up_area() else { return Ok(()) };
         let kernel = self.graph.kernel(stripe.part);

@@ -37,7 +37,8 @@ pub struct EthosU {
     pub rules: Rules,
 }
 
-/// A unit described by data alone: engines with their rates, between memories with theirs. See `cost::described_device` for what it means.
+/// A unit described by data alone: engines with their rates, between memories with theirs. See `cost::described_device`
+/// for what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedUnit {
     /// What computes; a kind of operation runs on the engine that is fastest at it.

@@ -1,4 +1,4 @@
-//! Bands of groups that end with a given Part: their longest reach, and the box that each band needs of every Part.
+//! Bands of groups that end with a given Part: their longest reach, and the box of every Part.
 //!
 //! The boxes of a Part depend on the Parts behind it alone, so those of the longest group serve all shorter ones. Owns
 //! these boxes. Decides nothing of stripes.

@@ -38,7 +38,7 @@ use crate::stripe::{Span, Tiling};
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, keep_minimal, thin, thin_to, FrontBuilder, Point};
 
-/// A group that Parts may still be added to: the sum of its rolling buffers and staged constants, and its cycles.
+/// An open group: the sum of its rolling buffers and staged constants, and its cycles.
 #[derive(Clone, Copy)]
 struct Open {
     node: Node,
@@ -153,8 +153,7 @@ pub struct GroupDp<'a, 'g> {
 }
 
 impl GroupDp<'_, '_> {
-    /// Grow them as long as they may improve a front, and add the Plans that they make to those `found`, by number of Parts
-    /// minus one.
+    /// Grow groups and add their Plans to `found`, by number of Parts minus one.
     pub fn run(&mut self, found: &mut Vec<Vec<GroupPlan>>) {
         let mut open: Vec<Bucket> = Vec::new();
         let bound = self.bound_open_groups();

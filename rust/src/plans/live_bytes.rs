@@ -143,10 +143,11 @@ impl LiveBytes {
     ///
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each
     /// Part. Most Plans take too much, so two moments are looked at before all are walked: when the last Part's output is
-    /// done, and when it reaches the line `first_failed_line`. Where a walk finds too much it leaves its line there for the next Plan,
-    /// which often takes too much there as well. Equals the live bytes of the program, with every buffer of a multiple of
-    /// the arena's alignment, as long as each read of a tensor takes in all its rows; rows that are skipped, at the end or
-    /// between windows, are counted as long as others of their tensor may be wanted, so otherwise it is an upper bound.
+    /// done, and when it reaches the line `first_failed_line`. Where a walk finds too much it leaves its line there for
+    /// the next Plan, which often takes too much there as well. Equals the live bytes of the program, with every buffer
+    /// of a multiple of the arena's alignment, as long as each read of a tensor takes in all its rows; rows that are
+    /// skipped, at the end or between windows, are counted as long as others of their tensor may be wanted, so
+    /// otherwise it is an upper bound.
     pub fn peak_bytes(
         &self,
         stripes: &[i64],
@@ -216,7 +217,7 @@ struct GroupRun<'a> {
     shares: &'a [Share],
     /// How far each Part's output is made: one past the last row or column.
     made: SmallVec<[i64; 16]>,
-    /// First row or column of each Part's output that a Part of the group still reads; beyond all where none does.
+    /// By Part, the first row or column of its output still to be read; beyond all where there is none.
     wanted: SmallVec<[i64; 16]>,
     /// Bytes of all Parts' own buffers while no stripe is being made, since the last restart.
     between: u64,

@@ -13,9 +13,9 @@ pub struct Options {
     pub divisions: Vec<i64>,
     /// Band counts tried.
     pub tiles: Vec<u32>,
-    /// A point of a front is left out where a kept one with less SRAM is slower by at most one part in this number; the
-    /// smallest and the fastest always stay. 0 leaves out nothing and compares open groups by their profiles: exact,
-    /// and far slower.
+    /// Resolution of fronts, 1 divided by the epsilon. A point is left out where a kept one with less SRAM is at most the
+    /// epsilon slower; the smallest and the fastest always stay. 0 leaves out nothing and compares open groups by their
+    /// profiles: exact, and far slower.
     pub resolution: u64,
     /// Open groups kept for each stripe extent of a group's first Part. Where there are more, the resolution is halved
     /// until no more are left, and the search says so.
@@ -26,8 +26,7 @@ pub struct Options {
     pub max_steps: usize,
     /// The same bound for programs whose copies are issued into gaps; a program counts once for each arena size tried.
     pub max_fills: usize,
-    /// Coarse passes that looked at no more open and closed Plans than this are followed by passes `refinement` times as
-    /// fine.
+    /// Finer passes follow coarse ones with at most this number of open and closed Plans; `refinement` says how much finer.
     pub refined_up_to: u64,
     /// How much finer passes are that follow cheap ones: larger finds more in more time, 0 or 1 nothing new.
     pub refinement: u64,
@@ -52,17 +51,17 @@ pub struct Options {
 pub struct PlacingOptions {
     /// Moves that the memory planner may try for one program: more place tighter and take longer.
     pub moves: u32,
-    /// The same for the candidates with the least live bytes, which are placed once more: the fewest bytes are worth it.
+    /// The same for candidates with the least live bytes, which are placed once more.
     pub floor_moves: u32,
     /// How many of them, at most: 0 places none again.
     pub floor_tries: usize,
     /// Rounds of placing candidates with early copies: more place more.
     pub rounds: u32,
-    /// A candidate is placed for filling only if it is estimated to be faster by one part in this number, in that much more room:
-    /// a larger figure tries more. At least 1.
+    /// A candidate is placed for filling if its estimate is better by one part in this number, in that much more room.
+    /// A larger figure tries more. At least 1.
     pub fill_margin: u64,
-    /// If a placement takes more than the live bytes by one part in this number, it is tried again with alternating
-    /// directions: a larger figure tries more. At least 1.
+    /// Fragmentation, as one part of the live bytes in this number, beyond which alternating directions are tried.
+    /// A larger figure tries more. At least 1.
     pub drift: u64,
 }
 

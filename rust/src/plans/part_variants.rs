@@ -43,7 +43,7 @@ pub struct PartVariant {
     pub kernels: Cycles,
 }
 
-/// The extents of a band in pixels, along and across the rolling axis, and how many neighbouring bands have the same.
+/// The extents of a band in pixels, along and across the rolling axis, and its number of equal neighbours.
 pub struct Shape {
     along: i64,
     across: i64,

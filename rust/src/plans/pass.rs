@@ -50,7 +50,7 @@ mod tests {
     use crate::plans::rolling_rows::RowTable;
     use crate::testing::worked_example::worked_example;
 
-    /// Of one band, only rows (1, 1, 1) and (2, 1, 1) have buffers of at most 1,400 bytes: 17 and 21 rows of 64 bytes.
+    /// Rows (1, 1, 1) and (2, 1, 1) alone have buffers of at most 1,400 bytes: 17 and 21 times 64.
     #[test]
     fn example() {
         let (graph, options) = (worked_example(), Options::default());

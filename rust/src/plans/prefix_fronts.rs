@@ -1,4 +1,4 @@
-//! Pareto fronts of the first k Parts of a network, for every k, and the bound a further Plan must stay below.
+//! Pareto fronts of the first k Parts of a network, and the bound a further Plan must stay below.
 //!
 //! - State: `front(k)`, the best (bytes, cycles) of the first `k` Parts; `front(0)` is the point (0, 0).
 //! - Step: `front(k)` is the front of `(max(b, B), c + C)` over points `(b, c)` of `front(f)` and Plans `(B, C)` of
@@ -61,7 +61,7 @@ impl PrefixFronts {
         self.fronts.last().map_or(&[], Vec::as_slice)
     }
 
-    /// Cover one more Part, with the Plans that end with it: fronts by number of Parts less one, and the index of each.
+    /// Cover one more Part with the Plans that end with it: fronts with indices, by number of Parts less one.
     pub fn push<T: Point>(&mut self, groups: &[Vec<(u32, &T)>], resolution: u64) {
         let last = PartId::at(self.fronts.len() - 1);
         let mut points = Vec::new();
@@ -83,7 +83,7 @@ impl PrefixFronts {
     }
 }
 
-/// The front of one Plan of `group` after one of `before`: bytes are the larger of the two, cycles the sum.
+/// The front of Plans of `group` after those of `before`: the larger bytes, the sum of cycles.
 ///
 /// At each number of bytes the fastest of either front that takes no more is the best there is, so that one pass over
 /// both, ascending in bytes, finds the front.

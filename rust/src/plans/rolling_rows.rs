@@ -9,8 +9,8 @@
 //!   holds the most of `m_i - min(oldest_i, l_i)`, in whole stripes.
 //! - Cost: one walk for each choice of stripes behind the producer; answers are remembered.
 //!
-//! Owns this question of the search, asked so often that its reads are flattened; the walk itself is `demand`'s. A program's buffers are sized by
-//! `interleave` along `stripe_order`; a test compares the two.
+//! Owns this question of the search, asked so often that its reads are flattened; the walk itself is `demand`'s. A
+//! program's buffers are sized by `interleave` along `stripe_order`; a test compares the two.
 
 use smallvec::SmallVec;
 

@@ -97,7 +97,7 @@ impl PlanTable {
         self.by_last.push(groups);
     }
 
-    /// Forget the nodes of this Part's groups that none of its candidates is made of: open groups outnumber Plans by far.
+    /// Forget the nodes of this Part's groups without a Plan: open groups outnumber Plans by far.
     fn forget_others(&mut self, groups: &mut [Vec<GroupPlan>]) {
         let start = self.settled;
         let mut is_kept = vec![false; self.nodes.len() - start];

@@ -52,7 +52,7 @@ fn is_one_pixel(graph: &CascaderGraph, part: &Part) -> bool {
     part.outputs.iter().all(|&output| graph.tensors[output].plane == [1; 2])
 }
 
-/// By the number of Parts before a place, whether no Part behind it reads stripe by stripe what was made before it.
+/// By the number of Parts before a place, whether no read crosses the place stripe by stripe.
 fn whole_before(graph: &CascaderGraph) -> Vec<bool> {
     // How many reads begin and end to cross at each place.
     let mut change = vec![0i64; graph.parts.len() + 2];

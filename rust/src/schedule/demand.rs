@@ -31,7 +31,7 @@ pub fn demand<W: Walker>(walker: &mut W, part: usize, rows: Span) {
     }
 }
 
-/// The stripe behind what is made already, up to row `made`, of what is wanted; empty where all of it is.
+/// The next stripe of the wanted rows behind row `made`; empty where all are made.
 #[inline]
 pub fn stripe_ahead(made: i64, extent: i64, wanted: Span) -> Span {
     Span::new(made, (made + extent).min(wanted.end))

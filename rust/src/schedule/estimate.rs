@@ -1,4 +1,4 @@
-//! An estimate of a program's cycles before it is placed: kernels and copies side by side, in the order of issue.
+//! An estimate of an unplaced program's cycles: kernels and copies side by side, in the order of issue.
 //!
 //! - State: when the front end is free, when the last copy ends, and the two kernels in flight.
 //! - Rules: the front end issues in order and waits for a free place among the kernels, for the copy that a kernel
@@ -34,7 +34,7 @@ impl Load {
         Load { cycles, constants: constants.min(cycles), beside: beside_copies.max(cycles) }
     }
 
-    /// Of a copy of a tensor: it keeps its place among the kernels, and others wait for it as for one of them.
+    /// The load of a tensor's copy: it keeps its place among the kernels and is waited for as one.
     pub fn of_copy(cycles: u64) -> Load {
         Load { cycles, constants: 0, beside: cycles }
     }
@@ -45,7 +45,7 @@ impl Load {
         Load { cycles, constants, beside }
     }
 
-    /// Cycles of a copy that fit beside it: what the kernel leaves of the memory of constants, but at least half.
+    /// Cycles of a copy beside the kernel: the share left of the memory of constants, at least half.
     pub fn room(&self) -> u64 {
         self.cycles - self.constants.min(self.cycles / 2)
     }
@@ -144,7 +144,7 @@ impl Estimate {
         self.done.len()
     }
 
-    /// Issue a copy of a table into slots where no kernel in flight is taken to look anything up; returns its number.
+    /// Issue a copy of a table into slots unused by kernels in flight; returns its number.
     pub fn table(&mut self, cycles: u64) -> usize {
         self.copy(cycles, KERNELS_IN_FLIGHT)
     }

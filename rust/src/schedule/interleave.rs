@@ -507,7 +507,7 @@ mod tests {
     use super::*;
     use crate::testing::worked_example::{rows_at_a_time, worked_example};
 
-    /// The first 12 steps of rows (1, 1, 1), as (Part, row): each row is made before it is read, and no sooner.
+    /// The first 12 steps of rows (1, 1, 1), as (Part, row), in the order of demand.
     #[test]
     fn example() {
         let graph = worked_example();

@@ -45,7 +45,7 @@ impl Rows {
     }
 }
 
-/// Set every buffer's lifetime and, where not all of it is live from its first to its last use, its windows.
+/// Set every buffer's lifetime and, where only parts of it are live, its windows.
 pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
     let mut rows = accesses(graph, program);
     let end = (program.steps.len() as u32).max(1);
@@ -335,7 +335,7 @@ fn rows_of(content: Content, capacity: [i64; 2]) -> i64 {
     }
 }
 
-/// Rows of its buffer that a view touches; all of them where it sees the buffer differently than it is laid out.
+/// Rows of its buffer touched by a view; all where the view has another layout.
 fn touched(program: &Program, view: &View, rows: &Rows) -> (i64, i64) {
     let buffer = &program.buffers[view.buffer];
     if rows.written.len() == 1 || !view.in_rows || view.capacity != buffer.capacity {

@@ -1,8 +1,8 @@
 //! From decisions to a program: the order of stripes, their buffers, and the issue of copies.
 //!
-//! `demand` is the order of demand, `stripe_order` walks through a group in it, `interleave` makes steps and buffers along it, `lifetimes`
-//! says which bytes are live when, `estimate` how long it takes before anything is placed, `prefetch` issues copies early, `tables`
-//! puts loads of tables where they are looked up.
+//! `demand` is the order of demand, `stripe_order` walks through a group in it, `interleave` makes steps and buffers
+//! along it, `lifetimes` says which bytes are live when, `estimate` how long it takes before anything is placed,
+//! `prefetch` issues copies early, `tables` puts loads of tables where they are looked up.
 
 pub mod demand;
 pub mod estimate;

@@ -93,7 +93,7 @@ impl SlotDemand {
     }
 }
 
-/// For each use the slot into which its table is loaded ahead of it; None where it is there, or there is none.
+/// By use, the slot for the load of its table; None where the table is there, or none is used.
 fn slots(uses: &[Use]) -> Vec<Option<u32>> {
     let mut coming: Table<TableId, VecDeque<usize>> = Table::default();
     for (index, of) in uses.iter().enumerate() {

@@ -64,7 +64,7 @@ pub fn improve_residency(ctx: &mut Context, plans: &[Plan]) -> Result<Vec<Plan>,
     Ok(best)
 }
 
-/// Other places from which a Plan's operator can read its constants; none unless it is alone in the Plan and uncut.
+/// Other places for the constants of a Plan's operator; none unless it is alone and uncut.
 fn others(graph: &CascaderGraph, plan: &Plan) -> Vec<Staging> {
     let Some(kernel) = graph.kernel(plan.first).filter(|_| plan.len() == 1) else { return Vec::new() };
     let extent = graph.tensors[graph.output(plan.first)].plane[plan.tiling.roll as usize];

@@ -37,7 +37,8 @@ impl<'a, 'p> Context<'a, 'p> {
         Context { graph, options, costs, placer, placements: 0, last_program: None }
     }
 
-    /// Interleave Plans that cover the network. The last program is kept: a candidate is estimated, placed and filled in turn.
+    /// Interleave Plans that cover the network. The last program is kept: a candidate is estimated, placed and filled
+    /// in turn.
     ///
     /// # Errors
     /// Those of interleaving the Plans.

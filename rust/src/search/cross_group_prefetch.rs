@@ -170,7 +170,7 @@ impl<'a> CrossGroupPrefetch<'a> {
         (bytes > 0).then(|| (aligned(bytes), cycles))
     }
 
-    /// Plans of the group of `size` + 1 Parts that ends with Part `last`, by what the group before must have fetched.
+    /// Plans of the `size` + 1 Parts up to `last`, by what the group before must have fetched.
     fn extensions(&self, last: PartId, size: u32) -> [Vec<Extension>; FETCHES] {
         let mut found: [Vec<Extension>; FETCHES] = Default::default();
         for (number, table) in self.tables.iter().enumerate() {

@@ -5,8 +5,8 @@
 //! copy is issued as soon as some gap is large enough until its last use. So the bytes are known beforehand, and the
 //! cycles are found.
 //!
-//! Owns estimates of that, and the Proposals that come of it. `front` and `within` choose candidates and sizes, `prefetch` finds
-//! the gaps.
+//! Owns estimates of that, and the Proposals that come of it. `front` and `within` choose candidates and sizes,
+//! `prefetch` finds the gaps.
 //!
 //! Example: `tests::example`, on the network of docs/worked-example.md.
 
@@ -41,8 +41,9 @@ impl Point for FillEstimate {
     }
 }
 
-/// Expected cycles of a placed candidate that is estimated to take `estimate` cycles with its copies issued again: the
-/// estimate is taken to be wrong by the same factor before and after.
+/// Expected cycles of a placed candidate with its copies issued again, from their `estimate`.
+///
+/// The estimate is assumed to be wrong by the same factor before and after.
 pub fn expected_cycles(placed: &PlacedCandidate, estimate: u64) -> u64 {
     let expected = u128::from(estimate) * u128::from(placed.proposal.cycles) / u128::from(placed.estimate).max(1);
     expected as u64

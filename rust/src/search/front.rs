@@ -232,7 +232,7 @@ impl FrontSearch<'_, '_, '_> {
         Ok(())
     }
 
-    /// Issue the copies of all placed candidates from number `first` on again, into arenas of the sizes of all points known.
+    /// Issue the copies of all placed candidates from number `first` on again, into arenas of all known sizes.
     ///
     /// # Errors
     /// Those of interleaving the Plans.

@@ -57,7 +57,8 @@ pub use passes::estimated;
 pub enum Goal {
     /// The fastest Proposal, whatever it takes, the fastest within half of that, and an upper bound of the floor.
     Fastest,
-    /// The fastest Proposal within a number of bytes, and the floor or a bound of it; the floor alone where it is larger.
+    /// The fastest Proposal within a number of bytes, and the floor or a bound of it. Where the floor is larger, the floor
+    /// alone.
     Within(u64),
     /// The fastest Proposal of the fewest bytes.
     Floor,

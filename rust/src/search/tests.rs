@@ -20,7 +20,7 @@ use crate::testing::worked_example::{rows_at_a_time, worked_example};
 use crate::util::pareto::{pareto_front, Epsilon};
 use proptest::prelude::*;
 
-/// Each goal on the worked example: 1,472 bytes are the floor, and one step of the arena less is not enough.
+/// The worked example for each goal: 1,472 bytes are the floor, and 16 bytes less are not enough.
 #[test]
 fn example() {
     let search = Search::new(Arc::new(worked_example()), Options::default());

@@ -409,7 +409,8 @@ fn a_group_that_lets_go_of_an_input_is_no_better_where_a_part_ahead_reads_it() {
     assert!(found.contains(&(1200, 3906)), "{found:?}");
 }
 
-/// What the sum loses on real programs is no more than documented: points found, mean and largest loss as parts of the cycles.
+/// What the sum loses on real programs is no more than documented: points found, mean and largest loss as parts of the
+/// cycles.
 #[test]
 fn what_the_sum_loses() {
     let documented = [

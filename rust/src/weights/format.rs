@@ -1,5 +1,5 @@
-//! What the format of streams fixes: sizes of headers, limits of numbers, and the symbols that a stream is seen as. Owns these
-//! figures; how a weight is coded is `coding`'s.
+//! What the format of streams fixes: sizes of headers, limits of numbers, and the symbols that a stream is seen as.
+//! Owns these figures; how a weight is coded is `coding`'s.
 
 use super::order::CODES;
 

@@ -90,8 +90,8 @@ fn blocks_that_overflow_shram_are_refused() {
     assert!(!shram::fits(&described(&op, [32, 64, 128]), npu().accelerator));
 }
 
-/// A copy writes the arena with what flash delivers, an eighth of the arena's rate: a kernel that keeps the arena busy all the
-/// time has seven eighths of it left; one that its multipliers bind does not notice.
+/// A copy writes the arena with what flash delivers, an eighth of the arena's rate: a kernel that keeps the arena busy
+/// all the time has seven eighths of it left; one that its multipliers bind does not notice.
 #[test]
 fn copies_slow_down_kernels_that_keep_the_arena_busy() {
     let cost = |npu: &EthosU, size: i64, depths: [i64; 2], plane: [i64; 2]| {

@@ -197,7 +197,7 @@ impl<'a> Tables<'a> {
         Tables { issuer, places: vec![None; count], numbers: vec![None; count], next: 0 }
     }
 
-    /// Load what the kernels from `slot` on up to the user of copy `index` look up in, as far as its slots are free.
+    /// Load the tables of kernels from `slot` up to the user of copy `index`, as far as slots are free.
     fn load_ahead(&mut self, index: usize, slot: usize, clock: &mut Estimate) {
         let user = self.issuer.copies[index].user;
         for (at, load) in self.issuer.tables.iter().enumerate().skip(self.next) {

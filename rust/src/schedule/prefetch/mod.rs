@@ -71,7 +71,7 @@ fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, place
     }
 }
 
-/// A program and what a placement of it leaves free for its copies, which may be issued early and lie elsewhere then.
+/// A program and the free bytes of its placement, for copies issued early and elsewhere.
 pub struct Filling {
     issuer: Issuer,
     arena: Arena,
@@ -87,8 +87,10 @@ pub struct FilledHoles<'a> {
 }
 
 impl Filling {
-    /// Of a program whose copies stand right before their first use; None if it has none, or if some of what they bring did
-    /// not fit the scarce pool. The placement may be that of the same program with its copies issued early.
+    /// The filling of a program whose copies stand right before their first use.
+    ///
+    /// None without copies, or if some of their buffers lie outside the scarce pool. The placement may be that of the
+    /// same program with its copies issued early.
     pub fn new(program: &Program, placed: Placement) -> Option<Filling> {
         let issuer = with_latest_starts(program);
         let is_near = |copy: &Copy| placed.pools[copy.buffer] == Memories::SCARCE;
@@ -104,8 +106,9 @@ impl Filling {
         self.issuer.issued(room_bytes).cycles
     }
 
-    /// Copies issued into the free ranges of the arena's first `room_bytes`, which are at least the bytes of the placement:
-    /// by the way of latest starts with the fewest estimated cycles.
+    /// Copies issued into the free ranges of the arena's first `room_bytes`, at least the bytes of the placement.
+    ///
+    /// Of several latest starts those with the fewest estimated cycles are taken.
     pub fn fill(&self, room_bytes: u64) -> FilledHoles<'_> {
         let by = |latest_starts| {
             let mut holes = Holes::new(&self.arena, room_bytes);
@@ -161,9 +164,10 @@ pub struct ProgramEstimate {
     pub cycles: u64,
 }
 
-/// What a program takes under each limit for early copies that is worth trying: none, limits in even ratios from the
-/// program's own peak up to where every copy is in time, and those of `extra`. Ascending in limits; one that is no
-/// faster than a lower one is left out.
+/// Estimates of a program under limits for early copies, ascending.
+///
+/// The limits are none, even ratios from the program's own peak up to where every copy is in time, and those
+/// of `extra`. A limit that is no faster than a lower one is left out.
 pub fn estimates(program: &Program, extra: &[u64], halvings: u32) -> Vec<ProgramEstimate> {
     let issuer = with_latest_starts(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
@@ -178,8 +182,9 @@ pub fn estimates(program: &Program, extra: &[u64], halvings: u32) -> Vec<Program
     found
 }
 
-/// What is `known` of a program, all of its estimates, and what it takes under other limits `beside` these: as if the limits
-/// had been among them.
+/// All estimates of a program: those `known`, and those under the limits `beside`.
+///
+/// The result is the same as if these limits had been among the first.
 pub fn estimates_beside(program: &Program, known: &[ProgramEstimate], beside: &[u64]) -> Vec<ProgramEstimate> {
     let issuer = with_latest_starts(program);
     let own = known.first().map_or(0, |estimate| estimate.peak_bytes);
