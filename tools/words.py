@@ -126,8 +126,8 @@ def python_findings(code: str) -> Iterator[Finding]:
             yield from type_finding(node.lineno, node.name)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             nodes += node.body
-            if doc := ast.get_docstring(node, clean=False):
-                yield from doc_findings(node.body[0].lineno, doc)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from doc_findings(node.lineno, node.value.value)
 
 
 def title_findings(titles: list[str]) -> Iterator[Finding]:

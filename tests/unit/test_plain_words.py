@@ -48,6 +48,7 @@ def test_phrases_with_a_plain_word_are_named_with_it(phrase: str, plain: str) ->
         (words.page_findings, f"# A page\n\nA clean line.\n\nIt {phrase} here.\n"),
         (words.rust_findings, f"//! A module.\n\n/// A sum.\n///\n/// It {phrase} here.\nfn sum() {{}}\n"),
         (words.python_findings, f'"""A module."""\n\n\ndef one():\n    """A sum.\n\n    It {phrase} here.\n    """\n'),
+        (words.python_findings, f'"""A module."""\n\nLIMIT = 1\n"""A limit.\n\nIt {phrase} here.\n"""\n'),
         (words.page_findings, f"A line.\n\nIt\n{broken} here.\n"),
     ):
         found = list(findings(text))

@@ -98,7 +98,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernels",
         metavar="FILE",
-        help="C functions to call in the place of ours (docs/firmware.md has the format), or cmsis-nn",
+        help="user-supplied kernels (docs/firmware.md has the format), or cmsis-nn",
     )
     parser.add_argument(
         "--cmsis-nn", metavar="DIR", help="the folder of CMSIS-NN, whose header is checked (default: $CMSIS_NN)"

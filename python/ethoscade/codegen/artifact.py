@@ -61,7 +61,7 @@ class Artifact:
     what NPU calls need of a memory that is theirs while they run and holds nothing in between, `fast_tensors` among
     others; it is None on a device without one, where the arena is the whole SRAM that the inference needs. `constants`
     is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
-    `kernels` are functions that C sources call in the place of ours.
+    `kernels` are user-supplied kernels of the C sources.
     `constant_places` says whose the constants are.
     `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if unknown.
     """

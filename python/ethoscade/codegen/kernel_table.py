@@ -1,4 +1,4 @@
-"""Which functions C sources call for operators on the CPU: ours, the user's in their place, a library's before both.
+"""The kernels of C sources for operators on the CPU: user-supplied, a library's, or ours.
 
 Owns that choice as an artefact keeps it, so that only writers of C load kernels. How a table is read and what
 becomes of calls is `c_kernels.chosen`'s.

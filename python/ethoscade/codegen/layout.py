@@ -17,7 +17,7 @@ from .artifact import Artifact, CpuCall, NpuCall
 
 ALIGNMENT_BYTES = 16
 CACHE_LINE_BYTES = 32
-"""A line of the Cortex-M55's and M85's data cache: what emitted C takes for one, unless it is told otherwise."""
+"""A line of the Cortex-M55's and M85's data cache: the default of emitted C."""
 LARGEST_BYTES = 2**31 - 1
 
 

@@ -36,7 +36,7 @@ FIXED_BYTES = 560
 _ALIGNMENT = 16
 _INT = 4
 _MOST_REQUESTS = 12
-"""`kMaxScratchBuffersPerOp`: room for so many requests is kept behind those that there are."""
+"""`kMaxScratchBuffersPerOp`: room for this number of requests is kept behind the existing ones."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ QUANTIZE_PAIRS: Mapping[DType, _Types] = MappingProxyType(
 """What QUANTIZE makes, by what it reads."""
 
 _UNSCALED = frozenset({"ADD", "DIV", "SUB"})
-"""Kinds that take int32 as it is alone."""
+"""Kinds with int32 only without a scale."""
 
 _VALUES_AT: Mapping[str, int] = {"FILL": 1, "SELECT_V2": 1, "SPLIT": 1, "TRANSPOSE_CONV": 2}
 """Where the values are of kinds that do not have them first."""

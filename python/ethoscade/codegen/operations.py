@@ -26,7 +26,7 @@ TABLES_REGION = -1
 """The area of the NPU's own memory that holds tables; offsets count from its start. Not a region of the driver's."""
 
 SLOT_BYTES = 256
-"""Tables begin at multiples of so many bytes of their area, which holds eight of them."""
+"""Tables begin at multiples of this number of bytes of their area, which holds eight of them."""
 
 
 class RegionByte(NamedTuple):

@@ -76,7 +76,7 @@ _FUNCTIONS = {Function.CLAMP: "NONE_OR_RELU", Function.TANH: "TANH", Function.SI
 _PIECE_WEIGHTS = 1 << 20
 """Weights that are encoded in one call at most, unless one block of output channels has more.
 
-A call holds the interpreter's lock, a sixth of a second for so many, and takes about a hundred bytes for each.
+A call holds the interpreter's lock, a sixth of a second for this number, and takes about a hundred bytes for each.
 """
 
 _importing = threading.Lock()

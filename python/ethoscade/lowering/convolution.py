@@ -80,7 +80,7 @@ GROUP = 16
 """Input channels that are convolved together where others are not: those of a brick, or more where pieces are many."""
 
 MOST_PIECES = 64
-"""The scheduler's checker remembers for each pixel which of so many parts of its channels are there."""
+"""The scheduler's checker remembers for each pixel which of this number of parts of its channels are there."""
 
 
 def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) -> None:

@@ -17,7 +17,7 @@ from .maker import Maker
 from .npu import OperationKind
 
 MOST_IN_ONE_PIXEL = 128
-"""A single pixel of more channels is seen as rows of at most so many."""
+"""A single pixel of more channels is seen as rows of at most this number."""
 
 _GRANULE = 8  # Channels of an elementwise operation count by eights.
 

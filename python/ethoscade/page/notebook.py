@@ -11,7 +11,7 @@ from .pictures import colour
 
 _WIDTH, _HEIGHT = 560, 150
 _MOST_WINDOWS = 3000
-"""Beyond so many rectangles a notebook would grow by megabytes; the report draws them."""
+"""Beyond this number of rectangles a notebook would grow by megabytes; the report draws them."""
 
 Point = tuple[int, int]
 

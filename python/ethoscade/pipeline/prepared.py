@@ -47,7 +47,7 @@ _ALL = ("import", "encode", "plan", "place", "codegen")
 _PLAN = ("plan",)
 
 OPTIMISATIONS = ("performance", "size", "balanced")
-"""What may be wanted of a schedule: the fastest that fits, the leanest, or the knee of those that fit."""
+"""What may be wanted of a schedule: the fastest that fits, the one with the least SRAM, or the knee."""
 
 
 @dataclass
@@ -313,7 +313,7 @@ def compile(
     `io="int8"` the caller brings and gets quantised tensors where the
     file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
     the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `kernels` is a file
-    that names C functions to be called in the place of ours for operators on the CPU, or "cmsis-nn", whose headers are
+    that names user-supplied kernels for operators on the CPU, or "cmsis-nn", whose headers are
     in the folder `cmsis_nn`, else in that of the environment variable CMSIS_NN (docs/firmware.md). `accelerator`
     "none" leaves all of them there: for a device without an NPU, of which no cycles are counted. With `line_bytes`
     budget and figures count arena and constants in whole lines of this number of bytes: 32 is what C takes on a

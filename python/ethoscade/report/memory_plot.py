@@ -13,7 +13,7 @@ from ..page.pictures import figure, save
 
 _COLOURS = ("#4878a8", "#d1813c", "#5a9c5a", "#b04f4f", "#8a6fa8", "#8c6d5a")
 _MOST_NAMES = 60
-"""Beyond so many buffers names would only hide the rectangles."""
+"""Beyond this number of buffers names would only hide the rectangles."""
 
 
 def plot(placement: Placement, path: str | os.PathLike[str]) -> None:

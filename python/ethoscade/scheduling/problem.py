@@ -128,11 +128,11 @@ WHOLE_BYTES = 24 * 1024
 """Constants beyond this are encoded in slices as well, whatever they are used on."""
 
 SLICE_BYTES = 32 * 1024
-"""Slices of these hold about so many bytes of raw weights."""
+"""Slices of these hold about this number of bytes of raw weights."""
 
 SLICED_SHARE, LEAST_SLICE_BYTES = 8, 4 * 1024
-"""Slices of fewer constants hold this part of the feature maps' bytes, and at least so many: what is less beside the
-feature maps is copied whole."""
+"""Slices of fewer constants hold this part of the feature maps' bytes, and at least this number: what is less beside
+the feature maps is copied whole."""
 
 MOST_SLICES = 16
 """Slices of one operator: as each reads the whole input, thin ones of large weights cost more than they spare."""

@@ -18,7 +18,7 @@ from ..util.records import dataclass
 from .target import Memories, Memory
 
 Rate = tuple[int, int]
-"""So many per cycle, as an exact fraction: numerator and denominator, 1..65536 each."""
+"""A number per cycle, as an exact fraction: numerator and denominator, 1..65536 each."""
 
 PRIMITIVES = ("convolution", "depthwise", "average_pool", "max_pool", "add")
 """What engines must be able to do. Fully connected layers are 1x1 convolutions, rescaling is a 1x1 average pool.

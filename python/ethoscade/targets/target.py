@@ -181,7 +181,7 @@ _MOST_LATENCY = 1 << 24
 _MOST_BURST = 1 << 16
 _MOST_CLOCK_HZ = 10**12
 _ENDLESS = 1 << 40
-"""Bytes of a cache whose size nobody says: more than any network has."""
+"""Bytes of a cache of unknown size: more than any network has."""
 
 
 @checked()

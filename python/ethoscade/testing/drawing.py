@@ -24,7 +24,7 @@ _HALVING = (-0.25, -0.5, -1.5)
 """Slopes of LEAKY_RELU whose products with whole numbers are exact halves, where the scale stays."""
 _ALPHAS = (0.1, 0.01, 0.3, 1.5, 0.0, -0.2, *_HALVING)
 _LARGEST_ROW = 2048
-"""A FULLY_CONNECTED weighs at most so many elements; more of them make it a matter of weights alone."""
+"""A FULLY_CONNECTED weighs at most this number of elements; more of them make it a matter of weights alone."""
 _MOST_ELEMENTS = 1 << 15
 _LARGEST_SUM = 4.0
 """Sums that could have a larger scale are means."""

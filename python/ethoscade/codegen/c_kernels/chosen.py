@@ -1,4 +1,4 @@
-"""Other functions in the place of our kernels: a table that a user writes, and the calls that follow from it.
+"""User-supplied kernels: a table that a user writes, and the calls that follow from it.
 
 Owns the file's format: an INI file with a section for each of our functions that is replaced, named like it, with the
 entries `function` (the C function called instead, of the same signature) and `workspace_bytes` (default 0: bytes that

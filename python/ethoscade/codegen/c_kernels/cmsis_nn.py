@@ -1,4 +1,4 @@
-"""CMSIS-NN's functions in the place of our kernels: CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of int8 and int16.
+"""CMSIS-NN's functions instead of our kernels: CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED of int8 and int16.
 
 Owns which operators they take bit by bit, the calls, the bytes that they work in, and the check of the library's header
 against what is called. The library itself is the firmware's. What it does not take exactly stays with our kernels.
@@ -28,7 +28,7 @@ NAME = "cmsis-nn"
 
 CORES = ("c", "dsp", "mve")
 VARIABLE = "CMSIS_NN"
-"""The environment variable that tells the library's folder where nobody else does."""
+"""The environment variable with the default of the library's folder."""
 
 _HEADERS = ("arm_nnfunctions.h", "Include/arm_nnfunctions.h")
 _MOST_BYTES = 1 << 24
