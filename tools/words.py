@@ -1,10 +1,10 @@
 """Hold names, comments, pages and commit titles to the rules of plain words.
 
-    python tools/words.py            print what breaks a rule
-    python tools/words.py --record   record how often files break rules, after counts have fallen or files have moved
+    python tools/words.py         print what breaks a rule more often than `words.json` allows, in files changed last
+    python tools/words.py --all   print everything that breaks a rule
 
-Owns the rules and the cutting of text into sentences. `words.json` has phrases with their plain words, and exceptions.
-`words_counts.json` has how often each old file breaks a rule: new files must be clean, the sum may only fall.
+Owns the rules and the cutting of text into sentences. `words.json` has phrases with their plain words, exceptions, and
+how often old text may break each rule: these numbers may only fall.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-COUNTS = Path(__file__).with_name("words_counts.json")
 # Titles are held to their shape from the commit after this one.
 BASE = "cd4e7a7b66ab"
 LONGEST_SENTENCE, LONGEST_FIRST, LONGEST_TITLE = 30, 20, 72
 RULES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 BANNED: dict[str, str] = RULES["banned"]
+ALLOWED: dict[str, int] = RULES["allowed"]
 BAN = re.compile(rf"\b(?:{'|'.join(BANNED)})\b".replace(" ", r"\s+"), re.IGNORECASE)
 TYPE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|class) ([A-Z][a-zA-Z0-9]*)")
 NOT_IMPERATIVE = re.compile(r"(?:\w{2,}(?:ed|ing)|\w{2,}[^s]s|is|has|the|an?|no)$")
@@ -32,7 +32,6 @@ TITLE = re.compile(r"[a-z][\w./, -]*: (?P<verb>[a-z][\w-]*) \S")
 
 Finding = tuple[int, str, str]
 Findings = dict[str, list[Finding]]
-Counts = dict[str, dict[str, int]]
 TITLES = "commits"
 
 
@@ -141,13 +140,18 @@ def title_findings(titles: list[str]) -> Iterator[Finding]:
             yield number, "commit title", f'"{title}" has {len(title)} characters'
 
 
-def new_titles() -> list[str]:
-    """The titles of commits since the base; none where there is no git, or its history does not reach that far."""
-    log = ["git", "-C", str(ROOT), "log", "--no-merges", "--format=%s", f"{BASE}..HEAD"]
+def git(*command: str) -> list[str]:
+    """The lines that a git command prints; none where there is no git, or its history does not reach far enough."""
     try:
-        return subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
+        ran = subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return []
+    return ran.stdout.splitlines()
+
+
+def new_titles() -> list[str]:
+    """The titles of commits since the base."""
+    return git("log", "--no-merges", "--format=%s", f"{BASE}..HEAD")
 
 
 def tree_findings() -> Findings:
@@ -161,38 +165,33 @@ def tree_findings() -> Findings:
     return found
 
 
-def lines_over(found: Findings, allowed: Counts) -> Iterator[str]:
-    """Lines against files that break a rule more often than allowed."""
+def rules_over(found: Findings, allowed: dict[str, int]) -> dict[str, int]:
+    """The rules broken more often than allowed, each with how often it is."""
+    counts = Counter(rule for findings in found.values() for _, rule, _ in findings)
+    return {rule: count for rule, count in sorted(counts.items()) if count > allowed.get(rule, 0)}
+
+
+def lines(found: Findings) -> Iterator[str]:
+    """A line for each finding."""
     for path, findings in found.items():
-        counts = Counter(rule for _, rule, _ in findings)
-        for number, rule, text in sorted(findings):
-            if counts[rule] > (most := allowed.get(path, {}).get(rule, 0)):
-                yield f"{path}:{number}: {rule}: {text}" + (f" ({counts[rule]} here, {most} allowed)" if most else "")
-
-
-def count(found: Findings) -> Counts:
-    """How often each file breaks each rule. Titles of commits are not counted: they must all be right."""
-    counted = {path: dict(sorted(Counter(rule for _, rule, _ in of).items())) for path, of in found.items()}
-    return {path: rules for path, rules in sorted(counted.items()) if rules and path != TITLES}
+        yield from (f"{path}:{number}: {rule}: {text}" for number, rule, text in sorted(findings))
 
 
 def main() -> int:
     """Print what breaks a rule. Returns the exit status."""
     found = tree_findings()
-    allowed, now = json.loads(COUNTS.read_text(encoding="utf-8")), count(found)
-    if "--record" in sys.argv[1:]:
-        total, most = (sum(map(Counter, counts.values()), Counter[str]()) for counts in (now, allowed))
-        if total - most:
-            print(f"not recorded: more {', '.join(sorted(total - most))} than before")
-            return 1
-        rows = ",\n".join(f" {json.dumps(path)}: {json.dumps(of)}" for path, of in now.items())
-        COUNTS.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
-        return 0
-    lines = list(lines_over(found, allowed))
-    if not lines and now != allowed:
-        lines.append(f"{COUNTS.name}: counts have fallen; run `python tools/words.py --record`")
-    print("\n".join(lines), end="\n" if lines else "")
-    return 1 if lines else 0
+    over = rules_over(found, ALLOWED)
+    if "--all" in sys.argv[1:]:
+        shown = found
+    else:
+        changed = {TITLES, *git("diff", "--name-only", "HEAD~1")}
+        of_rules = {path: [one for one in findings if one[1] in over] for path, findings in found.items()}
+        shown = {path: findings for path, findings in of_rules.items() if path in changed and findings} or of_rules
+    for line in lines(shown):
+        print(line)
+    for rule, count in over.items():
+        print(f"{rule}: {count}, {ALLOWED.get(rule, 0)} allowed")
+    return 1 if over else 0
 
 
 if __name__ == "__main__":

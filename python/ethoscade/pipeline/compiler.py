@@ -349,7 +349,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
 
 
 def floor_of(network: Planned, curve: Curve) -> Peak:
-    """The step at which most bytes are alive of the leanest schedule that was found."""
+    """The step with most bytes alive of the schedule with the least SRAM."""
     return peak_of(network.graph, network.npu, scheduling.arrange(network.problem, curve.proposals[0]))
 
 

@@ -1,7 +1,7 @@
 //! The CascaderGraph: Parts and Tensors by dense id, in the order in which Parts may run.
 //!
-//! Owns the problem that the search works on and its links. Holds no weights and no activations; what a Part and a tensor
-//! are is told in `parts`, what cannot be in `faults`.
+//! Owns the problem that the search works on and its links. Holds no weights and no activations. `parts` says what Parts and
+//! tensors are, `faults` what cannot be.
 
 use crate::model::device::Device;
 pub use crate::model::faults::GraphError;
@@ -192,7 +192,8 @@ impl CascaderGraph {
         [height.0, width.0, height.1, width.1]
     }
 
-    /// The tensors of an opaque Part that may share bytes while it runs: neither is state, and nobody wants the input afterwards.
+    /// The input and output of an opaque Part that may share bytes while it runs. Neither is state, and no later Part reads
+    /// the input.
     pub fn overlay(&self, part: PartId) -> Option<Overlay> {
         let Part { inputs, outputs, work: Work::Opaque { overlay, .. }, .. } = &self.parts[part] else { return None };
         let (least_bytes, [input], &[output]) = ((*overlay)?, &inputs[..], &outputs[..]) else { return None };

@@ -25,7 +25,7 @@ pub struct Tensor {
     /// Of an output: the input that it is before the next run. Both lie in one place if the input is read for the last
     /// time before the output is begun.
     pub updates: Option<TensorId>,
-    /// An input that holds state: what holds it before the next run lies in its place once the run has ended.
+    /// Whether an input holds state. Once a run has ended, the next run's state lies in its place.
     pub is_state: bool,
 }
 
@@ -93,8 +93,8 @@ pub enum Work {
     Opaque {
         /// Bytes of workspace while it runs.
         workspace_bytes: u64,
-        /// How many bytes behind its output's first one its input must begin, at the least, to be written over while it
-        /// is read; None where it must not be. One that may be has one input and one output.
+        /// Least distance in bytes from its output's first byte to its input's, so that it may write over what it reads.
+        /// None where it must not. A Part with an overlay has one input and one output.
         overlay: Option<u64>,
     },
 }
@@ -106,7 +106,7 @@ pub struct Overlay {
     pub input: TensorId,
     /// What is made.
     pub output: TensorId,
-    /// How many bytes behind the output's first one the input must begin, at the least.
+    /// Least distance in bytes from the output's first byte to the input's.
     pub least_bytes: u64,
 }
 

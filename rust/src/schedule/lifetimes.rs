@@ -7,7 +7,7 @@
 //!
 //! A tensor that is made over another one shares bytes with it in one step. There the larger counts, and the smaller is
 //! live before or afterwards: the memory planner keeps them apart as far as they must be. State is live in the last step, after
-//! which its bytes are written anew, unless what updates it can lie there.
+//! which its bytes are written again, unless what updates it can lie there.
 
 use smallvec::{smallvec, SmallVec};
 
@@ -82,7 +82,7 @@ pub struct SharedStep {
     pub input: BufferId,
     /// Holds what is made.
     pub output: BufferId,
-    /// How many bytes behind the output's first one the input must begin, at the least.
+    /// Least distance in bytes from the output's first byte to the input's.
     pub least_bytes: u64,
 }
 
@@ -118,7 +118,7 @@ fn share_steps(graph: &CascaderGraph, program: &mut Program) {
     }
 }
 
-/// Make the bytes of state live in the last step, unless what updates it is begun after its last use and may lie there.
+/// Make state live in the last step, unless its update may lie in its place.
 fn hold_state(graph: &CascaderGraph, program: &mut Program) {
     let whole = |tensor: TensorId| {
         program.tensor_buffers[tensor].filter(|&id| program.buffers[id].content == Content::Tensor(tensor))

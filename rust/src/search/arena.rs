@@ -49,8 +49,7 @@ fn told(pool: &Option<String>, reason: &usmp::UsmpError) -> String {
     }
 }
 
-/// What places a program: `place`, or what tests put in its stead.
-/// It is told how many moves it may try.
+/// What places a program with at most a number of moves: `place`, or what tests put in its stead.
 pub type Placer<'a> = dyn FnMut(&Program, u32) -> Result<Placement, ArenaError> + 'a;
 
 /// What places programs of a graph: `place`, between the memories of its device.
@@ -126,7 +125,7 @@ fn holds(program: &Program, buffer: BufferId, tensor: TensorId) -> bool {
     program.buffers[buffer].content == Content::Tensor(tensor)
 }
 
-/// When a buffer is in use, all of it in a step before its first, or behind its last, as well.
+/// The lifetime of a buffer, with all of it in use in one step more.
 fn lifetime_with(buffer: &Buffer, step: u32) -> usmp::Lifetime {
     let [first, last] = [buffer.first_step.min(step), buffer.last_step.max(step + 1)];
     let whole = |first_step, last_step| LiveWindow { first_step, last_step, low: 0, high: buffer.size_bytes };
@@ -174,11 +173,9 @@ fn place_around(items: &Items, aside: &[bool], moves: u32) -> Option<Placement> 
     (around.peaks == found.peaks).then(|| items.placement(&around))
 }
 
-/// Where the memory planner puts a program's buffers, each into a pool that may hold it, the preferred one where it fits.
-/// It may try so many `moves`.
+/// Put a program's buffers into pools that may hold them, the preferred ones where they fit, with at most `moves` moves.
 ///
-/// A pool has its limit where another one comes after it; the last one takes what is left over, and whether that fits is for
-/// whoever asks for a frontier to say.
+/// A pool has its limit where another one comes after it. The last one takes what is left over; Python says whether that fits.
 ///
 /// # Errors
 /// Where they have no place: what may lie nowhere else is more than a pool holds, or sizes are beyond what addresses tell.
@@ -329,7 +326,7 @@ mod tests {
         assert_ne!(before, after);
     }
 
-    /// Three convolutions between a conversion of the input to a quarter of its bytes, and one to four times as many.
+    /// Three convolutions between a conversion to a quarter of the bytes and one to four times as many.
     fn between_conversions(overlay: bool) -> CascaderGraph {
         let mut net = Network::new([12, 10], 16);
         let last = (0..5).fold(INPUT, |t, _| net.window(t, OperationKind::Convolution, 1, 1, 16));
