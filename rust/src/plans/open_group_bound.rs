@@ -3,12 +3,10 @@
 //! - State: by the first Part `f` of a group that ends with a given Part, pairs `(b, c)`: a group whose buffers that meet
 //!   take fewer than `b` bytes and that takes fewer than `c` cycles may improve a front, closed or with Parts ahead of it.
 //! - Step: closed, the group becomes a Plan of at least `CloseCost::beside_bytes` more, so pairs are what
-//!   `prefix_fronts::KnownFront` asks of a Plan, less these. With Part `f - 1` it takes at least `ExtendCost` more, so
-//! pairs of
-//!   `f - 1`, less these, are pairs of `f`.
-//! - Invariant: every Plan of a front that a group grows into was below one of its pairs all along, if cutting a Part
-//! makes it
-//!   no faster.
+//!   `prefix_fronts::KnownFront` asks of a Plan, less these. With Part `f - 1` it takes at least `ExtendCost` more, so pairs
+//!   of `f - 1`, less these, are pairs of `f`.
+//! - Invariant: every Plan of a front that a group grows into was below one of its pairs all along, if cutting a Part makes
+//!   it no faster.
 //! - Cost: a pass over all pairs for each Part that the group may grow to.
 //!
 //! Owns this bound. `prefix_fronts` says which Plans improve a front, `group_dp` grows groups.

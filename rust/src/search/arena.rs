@@ -311,7 +311,7 @@ mod tests {
         let lie = |graph: &CascaderGraph, plans: &[Plan]| {
             let program = interleave(graph, plans, &mut Costs::default()).expect("blocks fit");
             let placement = placer(graph)(&program, MOVES).expect("it has a place");
-            assert!(is_right(&graph, &program, &placement));
+            assert!(is_right(graph, &program, &placement));
             let of = |tensor: TensorId| placement.offsets[program.tensor_buffers[tensor].expect("whole")];
             (of(INPUT), of(ends))
         };

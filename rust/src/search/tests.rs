@@ -256,12 +256,34 @@ fn large_arenas_are_answered_from_few_plans() {
         let best = fewest(&frontier.proposals, bytes).expect("it fits");
         for goal in [Goal::Within(bytes), Goal::Fastest] {
             let found = search.run(goal).expect("blocks fit");
+            assert!(found.floor_is_bound, "passes that may find less SRAM were left out");
             assert!(4 * found.plans_considered < frontier.plans_considered);
             assert!(100 * found.proposals[found.proposals.len() - 1].cycles <= 101 * best);
         }
         let less = search.run(Goal::Within(bytes - 1)).expect("blocks fit");
         assert_eq!(less.plans_considered, frontier.plans_considered);
     }
+}
+
+#[test]
+fn answers_take_no_more_arena_than_their_cycles_need() {
+    let narrow = [16, 128, 16, 128, 16, 128, 16];
+    for (size, depths, stride) in [(16, [64, 64, 128, 64, 128, 128, 64], 1), (24, narrow, 1), (24, narrow, 2)] {
+        let search = asked(&heavy(size, depths, stride));
+        let fastest = run(&search, Goal::Fastest).pop().expect("there is one");
+        assert!(fastest.fill_bytes > 0);
+        let less = run(&search, Goal::Within(fastest.sram_bytes * 15 / 16)).pop().expect("it fits");
+        assert!(less.cycles > fastest.cycles, "{less:?}");
+    }
+}
+
+/// Convolutions with more weights than activations, every other one of this stride.
+fn heavy(size: i64, depths: [i64; 7], stride: i64) -> CascaderGraph {
+    let mut net = Network::new([size, size], 16);
+    let strides = [1, stride].into_iter().cycle();
+    let convolution = |t, (depth, stride)| net.window(t, OperationKind::Convolution, 3, stride, depth);
+    let last = depths.into_iter().zip(strides).fold(INPUT, convolution);
+    net.finish(last)
 }
 
 #[test]
