@@ -323,7 +323,9 @@ class ProgramBuffer:
 class Program:
     """Steps in order over buffers by dense index.
 
-    `tensor_buffers` maps every whole tensor (graph index) that lives in the arena to its buffer.
+    `tensor_buffers` maps every whole tensor (graph index) that lives in the arena to its buffer. `shared_bytes` are a
+    step, two buffers that are in use in it, and between which two distances the first may begin from the other's start,
+    in bytes, so that they overlap.
     """
 
     def __new__(
@@ -331,6 +333,7 @@ class Program:
         steps: Sequence[Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator],
         buffers: Sequence[ProgramBuffer],
         tensor_buffers: Mapping[int, int],
+        shared_bytes: Sequence[tuple[int, int, int, int, int]] = ...,
     ) -> Program: ...
     @property
     def steps(self) -> tuple[Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator, ...]: ...
@@ -338,6 +341,8 @@ class Program:
     def buffers(self) -> tuple[ProgramBuffer, ...]: ...
     @property
     def tensor_buffers(self) -> Mapping[int, int]: ...
+    @property
+    def shared_bytes(self) -> tuple[tuple[int, int, int, int, int], ...]: ...
 
 @final
 class Arrangement:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import ethoscade
 import numpy as np
 import pytest
@@ -12,11 +14,12 @@ from ethoscade.ir import DType
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline import compiler
-from ethoscade.run.execution import run_artifact
+from ethoscade.run.execution import run_artifact, run_artifact_steps
 from ethoscade.scheduling import schedule as scheduling
-from ethoscade.scheduling.program import Arrangement, Program
+from ethoscade.scheduling.program import Arrangement, Program, ProgramBuffer
 from ethoscade.targets.target import load_target
 from ethoscade.testing import ModelBuilder, networks
+from replay import check_placed
 
 
 def _smallest(model: bytes) -> tuple[compiler.Network, Program]:
@@ -79,14 +82,60 @@ def test_what_is_kept_and_pinned_stays_out_of_the_other_models_way() -> None:
 
 
 def test_a_reshape_of_floats_takes_no_bytes() -> None:
-    """It moves nothing, whatever the type: the image is the very bytes of the network's input."""
+    """It moves nothing, whatever the type: the image is the input's very bytes, and QUANTIZE is written over them."""
     builder = ModelBuilder()
     x = builder.reshape(builder.input((1, 64, 32), dtype=DType.FLOAT32), (1, 8, 8, 32))
     builder.conv2d(builder.quantize(x), 8, 3)
     compiled = ethoscade.compile(builder.build())
-    assert compiled.operators[0].kind == "RESHAPE" and compiled.sram_bytes == (4 + 1) * 64 * 32
+    assert compiled.operators[0].kind == "RESHAPE" and compiled.sram_bytes == 4 * 64 * 32
     found = read_tflite(builder.build())
     inputs = random_inputs(found, 0)
     (expected,) = reference.run(found, inputs).outputs.values()
     (outputs,) = compiled.simulate(inputs).outputs.values()
     np.testing.assert_array_equal(outputs.reshape(expected.shape), expected)
+
+
+def float_ends() -> bytes:
+    """A float input and a float output, larger than all between."""
+    b = ModelBuilder("float_ends")
+    x = b.quantize(b.input((1, 12, 12, 8), dtype=DType.FLOAT32, name="x"))
+    b.output(b.dequantize(b.conv2d(b.conv2d(x, 16, 3, stride=2), 24)))
+    return b.build()
+
+
+def delay_line() -> bytes:
+    """The last four inputs, of which the oldest is dropped: state that is written over where it lies."""
+    b = ModelBuilder("delay_line")
+    x = b.input((1, 1, 1, 16))
+    held = b.variable((1, 4, 1, 16), x.quantisation)
+    joined = b.concatenate([held, x], axis=1)
+    b.assign(held, b.strided_slice(joined, (0, 1, 0, 0), (1, 5, 1, 16), (1, 1, 1, 1)))
+    b.output(b.conv2d(joined, 16, (5, 1), padding="VALID"))
+    return b.build()
+
+
+@pytest.mark.parametrize("model", [float_ends, delay_line])
+@pytest.mark.parametrize("algorithm", ["best", "greedy_by_size"])
+def test_conversions_and_state_find_their_bytes_in_another_placement(
+    model: Callable[[], bytes], algorithm: str
+) -> None:
+    network, program = _smallest(model())
+    placed = memory.place_program(program, algorithm=algorithm)
+    check_placed(network, program, dict(enumerate(placed.offsets)))
+    artifact = compiler.emit(network, Arrangement(program, placed.offsets, placed.arena_bytes))
+    steps = [random_inputs(network.source, 3, step) for step in range(6)]
+    found = [result.outputs for result in run_artifact_steps(artifact, steps)]
+    wanted = [result.outputs for result in ethoscade.compile(model()).simulate_steps(steps)]
+    for one, other in zip(found, wanted, strict=True):
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+    shared = memory.place_programs({"one": program, "two": program}, algorithm=algorithm)
+    assert shared["one"].arena_bytes == placed.arena_bytes
+
+
+def test_buffers_of_one_name_are_told_apart() -> None:
+    sizes = {"a": [16, 32, 48], "b": [64]}
+    buffers = [ProgramBuffer(name, "tensor", size, 0, 1) for name, of in sizes.items() for size in of]
+    program = Program((), buffers, {}, [(0, 1, 0, 0, 0)])
+    named = memory.program_buffers(program)
+    assert [buffer.name for buffer in named] == ["a", "a (2)", "a (3)", "b"]
+    assert [[share.name for share in buffer.shares] for buffer in named] == [[], ["a"], [], []]

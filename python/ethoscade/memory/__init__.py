@@ -297,12 +297,35 @@ def place_programs(
 
 @checked()
 def program_buffers(program: Program) -> tuple[Buffer, ...]:
-    """The buffers of a compiled program in its own order, with the bytes of each that are in use at each step."""
-    rows = _core.program_memory(program)
+    """The buffers of a compiled program in its own order, with the bytes of each that are in use at each step.
+
+    Of several with one name the second ends in " (2)", and so on.
+    """
+    rows, names = _core.program_memory(program), _distinct([buffer.name for buffer in program.buffers])
     return tuple(
-        Buffer(buffer.name, lower, upper, size_bytes, alignment, gaps=tuple(Gap(*gap) for gap in gaps))
-        for buffer, (size_bytes, alignment, lower, upper, gaps, *_) in zip(program.buffers, rows, strict=True)
+        Buffer(
+            name,
+            lower,
+            upper,
+            size_bytes,
+            alignment,
+            gaps=tuple(Gap(*gap) for gap in gaps),
+            shares=tuple(Share(names[other], low, high) for other, low, high in shares),
+        )
+        for name, (size_bytes, alignment, lower, upper, gaps, *_, shares) in zip(names, rows, strict=True)
     )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names; a repeated name gets a number."""
+    found: dict[str, None] = {}
+    for name in names:
+        count, own = 1, name
+        while own in found:
+            count += 1
+            own = f"{name} ({count})"
+        found[own] = None
+    return list(found)
 
 
 def _plan_arena(

@@ -16,7 +16,7 @@ use crate::schedule::lifetimes::{live_windows, may_follow, shared_steps, SharedS
 use crate::usmp;
 
 /// Bytes beyond any distance in an arena.
-const FAR: i64 = 1 << 60;
+const FAR: i64 = 1 << 59;
 
 /// A program whose buffers have no place.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -81,31 +81,28 @@ impl Items {
     /// the output is begun.
     fn new(graph: &CascaderGraph, program: &Program) -> Items {
         let mut problem = problem(graph.device.memories(), program);
-        let whole = |tensor: TensorId| program.tensor_buffers[tensor].filter(|&id| holds(program, id, tensor));
-        let pair = |(after, tensor): (TensorId, &Tensor)| Some((whole(tensor.updates?)?, whole(after)?));
         let mut same: Vec<usize> = (0..program.buffers.len()).collect();
-        for (first, last) in graph.tensors.iter_ids().filter_map(pair) {
+        for [first, last] in updates(graph, program) {
             let [before, after] = [first, last].map(|id| &program.buffers[id]);
-            if may_follow(before, after) {
-                let between = LiveWindow { first_step: before.last_step, last_step: after.first_step, low: 0, high: 0 };
-                let between = (between.first_step < between.last_step).then_some(between);
-                let windows = live_windows(before).into_iter().chain(between).chain(live_windows(after));
-                let joined = buffer_of(before.size_bytes, [before.first_step, after.last_step], windows);
-                problem.buffers[first.index()] = usmp::Buffer { pools: pools_of(before), ..joined };
-                same[last.index()] = first.index();
-            }
+            let between = LiveWindow { first_step: before.last_step, last_step: after.first_step, low: 0, high: 0 };
+            let between = (between.first_step < between.last_step).then_some(between);
+            let windows = live_windows(before).into_iter().chain(between).chain(live_windows(after));
+            let joined = buffer_of(before.size_bytes, [before.first_step, after.last_step], windows);
+            problem.buffers[first.index()] = usmp::Buffer { pools: pools_of(before), ..joined };
+            same[last.index()] = first.index();
         }
         let kept: Vec<usize> = (0..same.len()).filter(|&buffer| same[buffer] == buffer).collect();
         let of: Vec<usize> = same.iter().map(|first| kept.partition_point(|item| item < first)).collect();
         let mut buffer = 0..;
         problem.buffers.retain(|_| buffer.next().is_some_and(|buffer| same[buffer] == buffer));
-        for SharedStep { step, input, output, least_bytes } in shared_steps(graph, program) {
-            let [read, made] = [input, output].map(|id| of[id.index()]);
-            for (id, item) in [(input, read), (output, made)] {
-                problem.buffers[item].lifetime = lifetime_with(&program.buffers[id], step);
+        for SharedBytes { step, buffer, with, apart: [low, high] } in shared_bytes(graph, program) {
+            let [owner, other] = [buffer, with].map(|id| of[id.index()]);
+            if owner != other {
+                for item in [owner, other] {
+                    problem.buffers[item].lifetime = problem.buffers[item].lifetime.with_step(i64::from(step));
+                }
+                problem.buffers[owner].shares.push(usmp::AllowedOverlap { with: other as u32, low, high });
             }
-            let high = -i64::try_from(least_bytes).unwrap_or(FAR).min(FAR);
-            problem.buffers[made].shares.push(usmp::AllowedOverlap { with: read as u32, low: -FAR, high });
         }
         Items { problem, of }
     }
@@ -120,18 +117,49 @@ impl Items {
     }
 }
 
+/// Leave of a buffer to overlap another one that is in use in the same step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedBytes {
+    /// The step, in which both are in use as wholes.
+    pub step: u32,
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The other one.
+    pub with: BufferId,
+    /// Least and largest offset of the buffer less the other's, in bytes.
+    pub apart: [i64; 2],
+}
+
+/// What a program's buffers alone do not say of their places: conversions over their inputs, and state that its update
+/// replaces once the last step is done.
+pub fn shared_bytes(graph: &CascaderGraph, program: &Program) -> Vec<SharedBytes> {
+    let over = |SharedStep { step, input, output, least_bytes }: SharedStep| SharedBytes {
+        step,
+        buffer: output,
+        with: input,
+        apart: [-FAR, -i64::try_from(least_bytes).unwrap_or(FAR).min(FAR)],
+    };
+    let end = (program.steps.len() as u32).max(1) - 1;
+    let updates = updates(graph, program).map(|[before, after]| SharedBytes {
+        step: end,
+        buffer: after,
+        with: before,
+        apart: [0, 0],
+    });
+    shared_steps(graph, program).map(over).chain(updates).collect()
+}
+
+/// Buffers of state and of what updates it, where both may lie in one place.
+fn updates<'a>(graph: &'a CascaderGraph, program: &'a Program) -> impl Iterator<Item = [BufferId; 2]> + 'a {
+    let whole = |tensor: TensorId| program.tensor_buffers[tensor].filter(|&id| holds(program, id, tensor));
+    let pair = move |(after, tensor): (TensorId, &Tensor)| Some([whole(tensor.updates?)?, whole(after)?]);
+    let pairs = graph.tensors.iter_ids().filter_map(pair);
+    pairs.filter(|&[before, after]| may_follow(&program.buffers[before], &program.buffers[after]))
+}
+
 /// Whether a buffer holds that tensor whole.
 fn holds(program: &Program, buffer: BufferId, tensor: TensorId) -> bool {
     program.buffers[buffer].content == Content::Tensor(tensor)
-}
-
-/// The lifetime of a buffer, with all of it in use in one step more.
-fn lifetime_with(buffer: &Buffer, step: u32) -> usmp::Lifetime {
-    let [first, last] = [buffer.first_step.min(step), buffer.last_step.max(step + 1)];
-    let whole = |first_step, last_step| LiveWindow { first_step, last_step, low: 0, high: buffer.size_bytes };
-    let [before, behind] = [whole(first, buffer.first_step), whole(buffer.last_step, last)];
-    let windows = [before].into_iter().chain(live_windows(buffer)).chain([behind]);
-    lifetime_of([first, last], windows.filter(|window| window.first_step < window.last_step))
 }
 
 /// Tensors that trivial Parts alone make and read.
@@ -225,16 +253,13 @@ fn pools_of(buffer: &Buffer) -> SmallVec<[u32; 2]> {
 
 /// A buffer in use in steps `[first, last)`, with what of it is live meanwhile, as the memory planner takes it.
 pub fn buffer_of(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Buffer {
-    usmp::Buffer::new(size_bytes, ALIGNMENT, lifetime_of([first, last], windows))
-}
-
-fn lifetime_of([first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Lifetime {
     let gaps = windows.map(|window| usmp::Gap {
         lower: i64::from(window.first_step),
         upper: i64::from(window.last_step),
         window: (window.low < window.high).then_some((window.low, window.high)),
     });
-    usmp::Lifetime::with_gaps(i64::from(first), i64::from(last), gaps.collect())
+    let lifetime = usmp::Lifetime::with_gaps(i64::from(first), i64::from(last), gaps.collect());
+    usmp::Buffer::new(size_bytes, ALIGNMENT, lifetime)
 }
 
 /// Whether no two buffers in use at the same step share a byte, and no pool exceeds its limit, by the memory planner's own

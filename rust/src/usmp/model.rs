@@ -62,6 +62,15 @@ impl Lifetime {
         Self { lower, upper, gaps }
     }
 
+    /// The lifetime with all bytes in use in `step` as well, before or behind all others.
+    #[must_use]
+    pub fn with_step(&self, step: i64) -> Self {
+        let (lower, upper) = (self.lower.min(step), self.upper.max(step + 1));
+        let unused = [(step + 1, self.lower), (self.upper, step)].into_iter().filter(|(from, to)| from < to);
+        let unused = unused.map(|(lower, upper)| Gap { lower, upper, window: None });
+        Self::with_gaps(lower, upper, self.gaps.iter().cloned().chain(unused).collect())
+    }
+
     /// First step.
     #[must_use]
     pub fn lower(&self) -> i64 {

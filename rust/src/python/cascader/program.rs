@@ -11,11 +11,14 @@ use super::graph::CascaderGraph;
 use super::step::{listed, optional, to_step, PyStep, Reduced};
 use crate::model::program::{Buffer, Content, LiveWindow, Program};
 use crate::python::pickling::class;
-use crate::search::arena;
+use crate::search::arena::{self, SharedBytes};
 use crate::usmp;
 
 /// What `PyProgram::new` makes a program of again.
-type ProgramFields<'py> = (Py<PyTuple>, Py<PyTuple>, Bound<'py, PyDict>);
+type ProgramFields<'py> = (Py<PyTuple>, Py<PyTuple>, Bound<'py, PyDict>, Py<PyTuple>);
+
+/// Step, buffer, the other buffer, least and largest distance.
+type SharedFields = (u32, u32, u32, i64, i64);
 
 /// Bytes of a buffer that are in use during some steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -132,23 +135,31 @@ pub struct PyProgram {
     steps: Py<PyTuple>,
     buffers: Py<PyTuple>,
     tensor_buffers: Py<PyMappingProxy>,
+    shared_bytes: Vec<SharedFields>,
 }
 
 #[pymethods]
 impl PyProgram {
     #[new]
+    #[pyo3(signature = (steps, buffers, tensor_buffers, shared_bytes=Vec::new()))]
     fn new(
         py: Python<'_>,
         steps: &Bound<'_, PyAny>,
         buffers: Vec<Bound<'_, PyProgramBuffer>>,
         tensor_buffers: Bound<'_, PyMapping>,
+        shared_bytes: Vec<SharedFields>,
     ) -> PyResult<PyProgram> {
+        let count = buffers.len();
+        if let Some(beyond) = shared_bytes.iter().map(|shared| shared.1.max(shared.2)).find(|&id| id as usize >= count)
+        {
+            return Err(super::error::too_many(format!("buffer {beyond} of {count}"), beyond as usize, count));
+        }
         let steps: Vec<PyStep> = steps.extract()?;
         let own = PyDict::new(py);
         own.update(&tensor_buffers)?;
         let tensor_buffers = PyMappingProxy::new(py, own.as_mapping());
         let (steps, buffers) = (PyTuple::new(py, steps)?.unbind(), PyTuple::new(py, buffers)?.unbind());
-        Ok(PyProgram { steps, buffers, tensor_buffers: tensor_buffers.unbind() })
+        Ok(PyProgram { steps, buffers, tensor_buffers: tensor_buffers.unbind(), shared_bytes })
     }
     #[getter]
     fn steps(&self, py: Python<'_>) -> Py<PyTuple> {
@@ -162,9 +173,14 @@ impl PyProgram {
     fn tensor_buffers(&self, py: Python<'_>) -> Py<PyMappingProxy> {
         self.tensor_buffers.clone_ref(py)
     }
+    #[getter]
+    fn shared_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.shared_bytes.iter().copied())
+    }
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(other) = other.extract::<PyRef<'_, PyProgram>>() else { return Ok(false) };
-        Ok(self.steps.bind(py).eq(&other.steps)?
+        Ok(self.shared_bytes == other.shared_bytes
+            && self.steps.bind(py).eq(&other.steps)?
             && self.buffers.bind(py).eq(&other.buffers)?
             && self.tensor_buffers.bind(py).eq(&other.tensor_buffers)?)
     }
@@ -174,7 +190,8 @@ impl PyProgram {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py, ProgramFields<'py>>> {
         let buffers = PyDict::new(py);
         buffers.update(self.tensor_buffers.bind(py).as_mapping())?;
-        Ok((class::<PyProgram>(py), (self.steps.clone_ref(py), self.buffers.clone_ref(py), buffers)))
+        let shared_bytes = self.shared_bytes(py)?.unbind();
+        Ok((class::<PyProgram>(py), (self.steps.clone_ref(py), self.buffers.clone_ref(py), buffers, shared_bytes)))
     }
     pub fn __repr__(&self, py: Python<'_>) -> String {
         format!("Program({} steps, {} buffers)", self.steps.bind(py).len(), self.buffers.bind(py).len())
@@ -193,7 +210,14 @@ impl PyProgram {
             }
         }
         let tensor_buffers = PyMappingProxy::new(py, tensor_buffers.as_mapping()).unbind();
-        Ok(PyProgram { steps: PyTuple::new(py, steps)?.unbind(), buffers: buffers.unbind(), tensor_buffers })
+        let shared = arena::shared_bytes(&graph.graph, program);
+        let fields = |of: &SharedBytes| (of.step, of.buffer.0, of.with.0, of.apart[0], of.apart[1]);
+        Ok(PyProgram {
+            steps: PyTuple::new(py, steps)?.unbind(),
+            buffers: buffers.unbind(),
+            tensor_buffers,
+            shared_bytes: shared.iter().map(fields).collect(),
+        })
     }
 }
 
@@ -235,7 +259,15 @@ pub fn memory_of(py: Python<'_>, program: &PyProgram) -> PyResult<Vec<usmp::Buff
         });
         arena::buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows)
     };
-    Ok(buffers.iter().map(taken).collect())
+    let mut taken: Vec<usmp::Buffer> = buffers.iter().map(taken).collect();
+    for &(step, buffer, with, low, high) in &program.shared_bytes {
+        for id in [buffer, with] {
+            let of = &mut taken[id as usize];
+            of.lifetime = of.lifetime.with_step(i64::from(step));
+        }
+        taken[buffer as usize].shares.push(usmp::AllowedOverlap { with, low, high });
+    }
+    Ok(taken)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
