@@ -11,9 +11,10 @@
 
 use smallvec::{smallvec, SmallVec};
 
-use crate::model::graph::{CascaderGraph, Overlay};
+use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, Id, IdVec, TensorId};
 use crate::model::program::{Buffer, Content, CopySource, LiveWindow, Program, Step, View};
+use crate::schedule::shared_bytes::{overlays, updates, whole_buffer, SharedBytes};
 use crate::stripe::Span;
 
 /// First write and last use of each row of one buffer, as steps.
@@ -73,33 +74,10 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
     hold_state(graph, program);
 }
 
-/// A step that makes a tensor over the one that it reads.
-#[derive(Clone, Copy)]
-pub struct SharedStep {
-    /// The step.
-    pub step: u32,
-    /// Holds what is read.
-    pub input: BufferId,
-    /// Holds what is made.
-    pub output: BufferId,
-    /// Least distance in bytes from the output's first byte to the input's.
-    pub least_bytes: u64,
-}
-
-/// The calls of a program that make a tensor over the one that they read.
-pub fn shared_steps<'a>(graph: &'a CascaderGraph, program: &'a Program) -> impl Iterator<Item = SharedStep> + 'a {
-    (0..).zip(&program.steps).filter_map(|(step, action)| {
-        let Step::Call { part, .. } = action else { return None };
-        let Overlay { input, output, least_bytes } = graph.overlay(*part)?;
-        let (input, output) = (program.tensor_buffers[input]?, program.tensor_buffers[output]?);
-        Some(SharedStep { step, input, output, least_bytes })
-    })
-}
-
 /// Of two tensors that share bytes in a step, count the larger there.
 fn share_steps(graph: &CascaderGraph, program: &mut Program) {
-    let shared: Vec<SharedStep> = shared_steps(graph, program).collect();
-    for SharedStep { step, input, output, .. } in shared {
+    let shared: Vec<SharedBytes> = overlays(graph, program).collect();
+    for SharedBytes { step, buffer: output, with: input, .. } in shared {
         let [read, made] = [input, output].map(|id| &program.buffers[id]);
         if made.size_bytes < read.size_bytes {
             let made = &mut program.buffers[output];
@@ -120,20 +98,11 @@ fn share_steps(graph: &CascaderGraph, program: &mut Program) {
 
 /// Make state live in the last step, unless its update may lie in its place.
 fn hold_state(graph: &CascaderGraph, program: &mut Program) {
-    let whole = |tensor: TensorId| {
-        program.tensor_buffers[tensor].filter(|&id| program.buffers[id].content == Content::Tensor(tensor))
-    };
     let end = (program.steps.len() as u32).max(1);
-    let mut held = Vec::new();
-    for (id, _) in graph.tensors.iter_ids().filter(|(_, tensor)| tensor.is_state) {
-        let Some(before) = whole(id) else { continue };
-        let update = graph.tensors.iter_ids().find(|(_, tensor)| tensor.updates == Some(id));
-        let after = update.and_then(|(after, _)| whole(after));
-        if after.is_none_or(|after| !may_follow(&program.buffers[before], &program.buffers[after])) {
-            held.push(before);
-        }
-    }
-    for id in held {
+    let updated: Vec<BufferId> = updates(graph, program).map(|[before, _]| before).collect();
+    let state = graph.tensors.iter_ids().filter(|(_, tensor)| tensor.is_state);
+    let held: Vec<BufferId> = state.filter_map(|(id, _)| whole_buffer(program, id)).collect();
+    for id in held.into_iter().filter(|id| !updated.contains(id)) {
         let buffer = &mut program.buffers[id];
         if buffer.last_step < end {
             buffer.windows = live_windows(buffer);
@@ -143,11 +112,6 @@ fn hold_state(graph: &CascaderGraph, program: &mut Program) {
             buffer.last_step = end;
         }
     }
-}
-
-/// Whether a buffer may lie where another one lay, which is used before it alone.
-pub fn may_follow(before: &Buffer, after: &Buffer) -> bool {
-    before.last_step <= after.first_step && before.pools == after.pools
 }
 
 /// Which bytes of a buffer are in use when, from its first step to its last.

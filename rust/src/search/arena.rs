@@ -12,11 +12,9 @@ use crate::model::memory::Memories;
 use crate::model::memory::{aligned, ALIGNMENT};
 use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
 use crate::plans::trivial_parts::TrivialParts;
-use crate::schedule::lifetimes::{live_windows, may_follow, shared_steps, SharedStep};
+use crate::schedule::lifetimes::live_windows;
+use crate::schedule::shared_bytes::{shared_bytes, updates, SharedBytes};
 use crate::usmp;
-
-/// Bytes beyond any distance in an arena.
-const FAR: i64 = 1 << 59;
 
 /// A program whose buffers have no place.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -77,8 +75,7 @@ struct Items {
 }
 
 impl Items {
-    /// An output lies where the input lay that it updates, by pairs of `updates`, if that is read for the last time before
-    /// the output is begun.
+    /// An output is one item with the state that it updates where it may lie in its place.
     fn new(graph: &CascaderGraph, program: &Program) -> Items {
         let mut problem = problem(graph.device.memories(), program);
         let mut same: Vec<usize> = (0..program.buffers.len()).collect();
@@ -115,51 +112,6 @@ impl Items {
             offsets: slots().map(|slot| slot.offset).collect(),
         }
     }
-}
-
-/// Leave of a buffer to overlap another one that is in use in the same step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedBytes {
-    /// The step, in which both are in use as wholes.
-    pub step: u32,
-    /// The buffer.
-    pub buffer: BufferId,
-    /// The other one.
-    pub with: BufferId,
-    /// Least and largest offset of the buffer less the other's, in bytes.
-    pub apart: [i64; 2],
-}
-
-/// What a program's buffers alone do not say of their places: conversions over their inputs, and state that its update
-/// replaces once the last step is done.
-pub fn shared_bytes(graph: &CascaderGraph, program: &Program) -> Vec<SharedBytes> {
-    let over = |SharedStep { step, input, output, least_bytes }: SharedStep| SharedBytes {
-        step,
-        buffer: output,
-        with: input,
-        apart: [-FAR, -i64::try_from(least_bytes).unwrap_or(FAR).min(FAR)],
-    };
-    let end = (program.steps.len() as u32).max(1) - 1;
-    let updates = updates(graph, program).map(|[before, after]| SharedBytes {
-        step: end,
-        buffer: after,
-        with: before,
-        apart: [0, 0],
-    });
-    shared_steps(graph, program).map(over).chain(updates).collect()
-}
-
-/// Buffers of state and of what updates it, where both may lie in one place.
-fn updates<'a>(graph: &'a CascaderGraph, program: &'a Program) -> impl Iterator<Item = [BufferId; 2]> + 'a {
-    let whole = |tensor: TensorId| program.tensor_buffers[tensor].filter(|&id| holds(program, id, tensor));
-    let pair = move |(after, tensor): (TensorId, &Tensor)| Some([whole(tensor.updates?)?, whole(after)?]);
-    let pairs = graph.tensors.iter_ids().filter_map(pair);
-    pairs.filter(|&[before, after]| may_follow(&program.buffers[before], &program.buffers[after]))
-}
-
-/// Whether a buffer holds that tensor whole.
-fn holds(program: &Program, buffer: BufferId, tensor: TensorId) -> bool {
-    program.buffers[buffer].content == Content::Tensor(tensor)
 }
 
 /// Tensors that trivial Parts alone make and read.
@@ -286,7 +238,7 @@ pub fn is_right(graph: &CascaderGraph, program: &Program, placement: &Placement)
 mod tests {
     use super::*;
     use crate::cost::Costs;
-    use crate::model::graph::{Overlay, Work};
+    use crate::model::graph::Work;
     use crate::model::ids::PartId;
     use crate::model::operation::OperationKind;
     use crate::model::plan::{Plan, Staging};
@@ -374,8 +326,10 @@ mod tests {
         let wide = 12 * 10 * 64;
         assert_eq!((peak_bytes(&program), placement.bytes()), (wide, wide));
         let lies = |tensor: TensorId| program.tensor_buffers[tensor].expect("whole");
-        for part in [PartId(0), PartId(4)] {
-            let Overlay { input, output, least_bytes } = graph.overlay(part).expect("it may be");
+        let tensors = |part: PartId| (graph.parts[part].inputs[0].tensor, graph.output(part));
+        // Value by value 16 channels of 4 bytes become 1 byte each, and the other way round: both must end together.
+        for (part, least_bytes) in [(PartId(0), 0), (PartId(4), 12 * 10 * 16 * 3)] {
+            let (input, output) = tensors(part);
             let [read, made] = [input, output].map(lies);
             assert!(placement.offsets[read] >= placement.offsets[made] + least_bytes);
             // A step further, and values are overwritten before they are read.

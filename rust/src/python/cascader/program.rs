@@ -11,7 +11,8 @@ use super::graph::CascaderGraph;
 use super::step::{listed, optional, to_step, PyStep, Reduced};
 use crate::model::program::{Buffer, Content, LiveWindow, Program};
 use crate::python::pickling::class;
-use crate::search::arena::{self, SharedBytes};
+use crate::schedule::shared_bytes::{shared_bytes, SharedBytes};
+use crate::search::arena;
 use crate::usmp;
 
 /// What `PyProgram::new` makes a program of again.
@@ -210,7 +211,7 @@ impl PyProgram {
             }
         }
         let tensor_buffers = PyMappingProxy::new(py, tensor_buffers.as_mapping()).unbind();
-        let shared = arena::shared_bytes(&graph.graph, program);
+        let shared = shared_bytes(&graph.graph, program);
         let fields = |of: &SharedBytes| (of.step, of.buffer.0, of.with.0, of.apart[0], of.apart[1]);
         Ok(PyProgram {
             steps: PyTuple::new(py, steps)?.unbind(),
