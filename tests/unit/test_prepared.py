@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import ethoscade
 import pytest
@@ -167,12 +167,12 @@ def test_whether_a_budget_fits_takes_no_answer(model: Callable[[], bytes], monke
         assert network.fits(budget) == (budget >= curve.floor_bytes)
 
 
-def large_float_input() -> bytes:
+def large_float_input(size: int = 32, channels: int = 16, depths: Sequence[int] = (32, 16, 32, 16)) -> bytes:
     """A QUANTIZE whose float input sets the floor, whatever runs behind it."""
     b = ModelBuilder("large_float_input")
-    x = b.quantize(b.input((1, 32, 32, 16), name="input", dtype=DType.FLOAT32))
-    for channels in (32, 16, 32, 16):
-        x = b.conv2d(x, channels, 3)
+    x = b.quantize(b.input((1, size, size, channels), name="input", dtype=DType.FLOAT32))
+    for depth in depths:
+        x = b.conv2d(x, depth, 3)
     b.output(x)
     return b.build()
 
@@ -183,6 +183,18 @@ def test_size_takes_the_fastest_where_a_border_sets_the_floor() -> None:
     floor, cycles = network.frontier().points[0]
     assert leanest.sram_bytes == floor == 32 * 32 * 16 * 4
     assert leanest.cycles <= cycles < quantised.compile(optimise="size").cycles, "the convolutions' own floor is slower"
+
+
+@pytest.mark.parametrize(("size", "channels", "depths"), [(24, 32, (64, 128, 64, 128, 64)), (32, 16, (128, 16) * 3)])
+def test_a_border_that_sets_the_floor_costs_no_cycles(size: int, channels: int, depths: tuple[int, ...]) -> None:
+    """Neither size, nor the frontier's first point, is slower than the network without it within as many bytes."""
+    model, floor = large_float_input(size, channels, depths), size * size * channels * 4
+    network = ethoscade.prepare(model)
+    without = ethoscade.prepare(model, io="int8").compile(sram=floor)
+    leanest, first = network.compile(optimise="size"), network.frontier().points[0]
+    assert leanest.sram_bytes == first[0] == floor
+    assert first[1] <= leanest.cycles
+    assert 100 * leanest.cycles <= 101 * without.cycles
 
 
 def test_without_a_budget_only_the_fastest_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,24 +216,30 @@ impl GoalSearch {
         floor: &Floor,
         goal: Goal,
     ) -> Result<(Vec<FoundProposal>, bool), SearchError> {
-        let candidates = &mut self.candidates;
         let mut found = vec![floor.placed[0].with_program(ctx)?];
-        let mut find_within = |bytes| Stage::Place.run(|| fastest_within(ctx, candidates, floor, bytes));
+        let mut is_cut = floor.is_cut;
         match goal {
-            Goal::Front => {
-                let (found, is_cut) = find_front(ctx, candidates, floor)?;
-                return Ok((found, is_cut || floor.is_cut));
-            }
-            Goal::Floor => found.extend(find_within(floor.bytes())?),
-            Goal::Within(bytes) => found.extend(find_within(bytes)?),
+            Goal::Floor => found.extend(self.within(ctx, floor, floor.bytes())?),
+            Goal::Within(bytes) => found.extend(self.within(ctx, floor, bytes)?),
             Goal::Fastest => {
-                let fastest = find_within(u64::MAX)?;
+                let fastest = self.within(ctx, floor, u64::MAX)?;
                 let half = fastest.as_ref().map(|fastest| fastest.proposal.sram_bytes / 2);
                 found.extend(fastest);
-                found.extend(half.map(find_within).transpose()?.flatten());
+                found.extend(half.map(|bytes| self.within(ctx, floor, bytes)).transpose()?.flatten());
+            }
+            Goal::Front => {
+                let (front, is_front_cut) = find_front(ctx, &mut self.candidates, floor)?;
+                is_cut |= is_front_cut;
+                found.extend(front);
+                // Where an operator on the CPU sets the floor, many candidates take just that.
+                found.extend(self.within(ctx, floor, floor.bytes())?);
             }
         }
-        Ok((found, floor.is_cut))
+        Ok((found, is_cut))
+    }
+
+    fn within(&mut self, ctx: &mut Context, floor: &Floor, bytes: u64) -> Result<Option<FoundProposal>, SearchError> {
+        Stage::Place.run(|| fastest_within(ctx, &mut self.candidates, floor, bytes))
     }
 }
 
