@@ -53,7 +53,7 @@ FIGURES: dict[str, tuple[int, int]] = {
     "placing.floor_tries": (8, 0),
     "placing.rounds": (2, 0),
     "placing.fill_margin": (64, 1),
-    "placing.drift": (64, 1),
+    "placing.fragmentation": (64, 1),
     "filling.rounds": (3, 0),
     "lean.resolution": (2, 0),
     "lean.max_points": (4, 1),

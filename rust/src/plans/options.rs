@@ -62,7 +62,7 @@ pub struct PlacingOptions {
     pub fill_margin: u64,
     /// Fragmentation, as one part of the live bytes in this number, beyond which alternating directions are tried.
     /// A larger figure tries more. At least 1.
-    pub drift: u64,
+    pub fragmentation: u64,
 }
 
 /// Which placed candidates have their copies issued into gaps.
@@ -123,7 +123,7 @@ impl Default for Options {
                 floor_tries: 8,
                 rounds: 2,
                 fill_margin: 64,
-                drift: 64,
+                fragmentation: 64,
             },
             filling: FillingOptions { rounds: 3 },
             visits: 128,
@@ -148,7 +148,7 @@ pub const TUNED: [(&str, u64); 19] = [
     ("placing.floor_tries", 0),
     ("placing.rounds", 0),
     ("placing.fill_margin", 1),
-    ("placing.drift", 1),
+    ("placing.fragmentation", 1),
     ("filling.rounds", 0),
     ("lean.resolution", 0),
     ("lean.max_points", 1),
@@ -180,7 +180,7 @@ impl Options {
             "placing.floor_tries" => self.placing.floor_tries = value as usize,
             "placing.rounds" => self.placing.rounds = value as u32,
             "placing.fill_margin" => self.placing.fill_margin = value,
-            "placing.drift" => self.placing.drift = value,
+            "placing.fragmentation" => self.placing.fragmentation = value,
             "filling.rounds" => self.filling.rounds = value as u32,
             "lean.resolution" => self.lean.resolution = value,
             "lean.max_points" => self.lean.max_points = value as usize,

@@ -47,7 +47,7 @@ impl Candidate {
 
     /// Bytes up to which an arena is hardly larger than its live bytes.
     pub fn tight_bytes(&self, ctx: &Context) -> u64 {
-        self.live_bytes() + self.live_bytes() / ctx.options.placing.drift
+        self.live_bytes() + self.live_bytes() / ctx.options.placing.fragmentation
     }
 
     /// Whether its stripes can run in alternating directions.

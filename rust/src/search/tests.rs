@@ -332,8 +332,8 @@ fn the_leanest_is_placed_again_with_more_moves_where_it_may_take_less() {
     let floor = asked(&graph).run(Goal::Floor).expect("blocks fit").proposals.remove(0);
     let (program, _) = realised(&graph, &floor);
     let live_bytes = crate::schedule::prefetch::peak_bytes(&program);
-    let drift = live_bytes / options.placing.drift;
-    for (more, again) in [(0, false), (drift / 16 * 16, false), (drift / 16 * 16 + 16, true), (live_bytes, true)] {
+    let slack = live_bytes / options.placing.fragmentation;
+    for (more, again) in [(0, false), (slack / 16 * 16, false), (slack / 16 * 16 + 16, true), (live_bytes, true)] {
         let mut placer = |program: &crate::model::program::Program, moves| {
             let more = if moves > MOVES { 0 } else { more };
             let bytes = crate::schedule::prefetch::peak_bytes(program);

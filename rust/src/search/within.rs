@@ -186,7 +186,7 @@ impl WithinSearch {
         let late = placed.late_program(ctx)?;
         let Some(filling) = Filling::new(&late, placed.placement.clone()) else { return Ok(()) };
         let (mut too_small, mut enough) = (placed.proposal.sram_bytes, self.best.memory_bytes());
-        while enough > too_small + too_small / ctx.options.placing.drift {
+        while enough > too_small + too_small / ctx.options.placing.fragmentation {
             interrupt::ask();
             let arena_bytes = aligned((too_small + enough) / 2);
             let found = fill(ctx, &placed, Program::clone(&late), &filling.fill(arena_bytes), arena_bytes);
