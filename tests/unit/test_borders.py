@@ -254,7 +254,7 @@ def graph_of(operators: list[tuple[str, int, int]], inputs: tuple[int, ...], out
     ("operators", "inputs", "outputs", "reason"),
     [
         ([("QUANTIZE", 0, 4), ("NEG", 0, 1)], (0,), (4, 1), r"operator 'op1' \(NEG\) reads it"),
-        ([("NEG", 4, 5)], (0, 4), (5,), "nobody reads it"),
+        ([("NEG", 4, 5)], (0, 4), (5,), "no operator reads it"),
         ([("QUANTIZE", 0, 4), ("NEG", 4, 5)], (0,), (0, 5), "it is an output as well"),
         ([("QUANTIZE", 0, 4)], (0,), (4,), "'q0' is an input or output itself"),
         ([("QUANTIZE", 0, 8), ("NEG", 8, 5)], (0,), (5,), "'channels' has a scale for each channel"),

@@ -77,7 +77,7 @@ def cpu_time_of(
     core = described(cpu) if isinstance(cpu, str) else cpu
     clock = None if core is None else core.clock_hz or target.core_clock_hz or None
     if core is not None and clock is None:
-        raise ConfigError(f"without an NPU nobody knows the CPU's clock; say it, as in {core.name}@400MHz")
+        raise ConfigError(f"without an NPU the CPU's clock is not known; give it, as in {core.name}@400MHz")
     return CpuTime(core, clock, tuple(_timed(graph, of, core) for of in operators if of.where == "cpu"))
 
 

@@ -54,7 +54,7 @@ def _spelled(text: str, stream: TextIO) -> str:
 def _refused(error: OSError | ValueError) -> EthoscadeError:
     _abandon(sys.stdout)
     if isinstance(error, BrokenPipeError):
-        return ReaderGone("nobody reads stdout any more")
+        return ReaderGone("stdout has no reader any more")
     return OutputError(f"cannot print the result: {getattr(error, 'strerror', None) or error}")
 
 

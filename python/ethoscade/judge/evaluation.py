@@ -418,11 +418,11 @@ class _Evaluation:
             self.refused = True
             return found
 
-    def _give_up(self, index: int, nobody: VerificationError) -> None:
-        """An unverified operator. Raises `nobody` where none may be skipped."""
+    def _give_up(self, index: int, error: VerificationError) -> None:
+        """Skip an unverified operator. Raises `error` where none may be skipped."""
         if not self.may_cut:
-            raise nobody
-        self.cuts[index] = str(nobody.__cause__ or nobody)
+            raise error
+        self.cuts[index] = str(error.__cause__ or error)
         self._cut(index)
 
     def _cut(self, index: int) -> None:

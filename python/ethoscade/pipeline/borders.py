@@ -77,7 +77,7 @@ def _of_input(graph: Graph, tensor: int) -> Border | str:
     if other is not None:
         return f"operator '{other.name}' ({other.kind}) reads it"
     if len(readers) != 1:
-        return f"{len(readers)} QUANTIZE operators read it" if readers else "nobody reads it"
+        return f"{len(readers)} QUANTIZE operators read it" if readers else "no operator reads it"
     ((index, quantise),) = readers
     inside = quantise.outputs[0]
     return _not_a_border_reason(graph, inside) or Border(index, tensor, inside, True)

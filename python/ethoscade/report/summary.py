@@ -407,7 +407,7 @@ def _verification_rows(check: Verification) -> list[tuple[str, str]]:
     if check.ok:
         found = f"bit-exact: {check.elements:,} output elements on {inputs} equal the reference"
         if check.not_judged:
-            found += ", in all parts but those that nobody judges"
+            found += ", except for unverified operators"
     else:
         found = (
             f"FAILED: {check.mismatches:,} of {check.elements:,} output elements on {inputs} differ "

@@ -426,12 +426,12 @@ class _Arena:
             return tensor.reset_value()
         if offset is None:
             raise ModelFormatError(
-                f"{reader} reads tensor '{tensor.name}', which has no place in the arena and which nobody made",
+                f"{reader} reads tensor '{tensor.name}', which has no place in the arena and no maker",
                 tensor=tensor.name,
             )
         hole = self.machine.find_uninitialised(ARENA_REGION, offset, offset + tensor.size_bytes)
         if hole is not None:
-            warnings.append(f"{reader} reads byte {hole} of the arena (tensor '{tensor.name}'), which nobody wrote")
+            warnings.append(f"{reader} reads byte {hole} of the arena (tensor '{tensor.name}'), which was never written")
         data = self.machine.read(ARENA_REGION, offset, tensor.size_bytes)
         return np.frombuffer(data, tensor.dtype.numpy).reshape(tensor.shape)
 

@@ -311,7 +311,7 @@ class _Reading:
         if self.problem.specs[decision.part].kernel is None:
             self.refuse(decision, "the Part runs on the CPU, as a whole", "no decision", ())
         if not self.makes_anything(decision.part):
-            self.refuse(decision, "nobody reads what the Part makes, so that it makes nothing", "no decision", ())
+            self.refuse(decision, "no Part reads its output, so it makes nothing", "no decision", ())
 
     def take_axis(self, decision: Decision, axis: AxisName, *, across: bool = False) -> None:
         """Stripes of all Parts of a group follow each other along one axis, and bands lie across it."""
@@ -402,7 +402,7 @@ class _Reading:
 
     def write_back(self, decision: CacheWrite) -> None:
         if self.problem.is_interior(decision.part, self.group.last):
-            self.refuse(decision, "nobody wants the output after the group", "no CacheWrite", ())
+            self.refuse(decision, "no Part reads the output after the group", "no CacheWrite", ())
         self._check_pools(decision)
         self.copied.append((decision.part, None))
 

@@ -1,6 +1,6 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
-//! The facade: [`plan`] runs the solvers of an algorithm until one has proved its answer. From the ground up: `model` holds
+//! [`plan`] runs the solvers of an algorithm until one has proved its answer. In the order of their dependencies: `model` holds
 //! problems and solutions, `check` proves a solution right. `arithmetic` serves all. `item` is a buffer as searches see it,
 //! `canonical` the order of items, `clique` sets of items without a common byte, `bound` the lower bounds, `pairs` the
 //! forbidden offsets of any two items; `instance` puts these together. `pins` checks fixed offsets, `overflow` names the

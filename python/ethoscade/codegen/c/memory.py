@@ -88,7 +88,7 @@ def pools(module: Module) -> str:
         told += " *            of the last cache line\n"
     if state:
         told += " *   has_state  0 before the first run, which sets up the state and then says so here\n"
-    others = "nobody else may write to it between runs" if state else "networks that run in turn may use the same"
+    others = "no other code may write to it between runs" if state else "networks that run in turn may use the same"
     return (
         "/* The memory of a run, each begun with a cache line, and its size in bytes. Runs at the same time need one\n"
         f" * each; {others}.\n{told} */\n"
