@@ -431,7 +431,8 @@ class _Arena:
             )
         hole = self.machine.find_uninitialised(ARENA_REGION, offset, offset + tensor.size_bytes)
         if hole is not None:
-            warnings.append(f"{reader} reads byte {hole} of the arena (tensor '{tensor.name}'), which was never written")
+            of = f"byte {hole} of the arena (tensor '{tensor.name}')"
+            warnings.append(f"{reader} reads {of}, which was never written")
         data = self.machine.read(ARENA_REGION, offset, tensor.size_bytes)
         return np.frombuffer(data, tensor.dtype.numpy).reshape(tensor.shape)
 

@@ -42,8 +42,8 @@ def arrays(artifact: Artifact) -> dict[int, bytes]:
 
 def declaration(prefix: str, parameter: str) -> str:
     """What the header says; `parameter` is that of a function that needs the arena."""
-    return f"""/* The network keeps state in the arena from one run to the next: no other code may write there in between.
- * It is set up before the first run. This sets it up again: for another stream, or after a run that failed. */
+    return f"""/* The network keeps state in the arena from one run to the next: no other code may write there in
+ * between. It is set up before the first run. This sets it up again: for another stream, or after a run that failed. */
 int32_t {prefix}_reset({parameter});"""
 
 
