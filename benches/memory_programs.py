@@ -45,10 +45,10 @@ def fill_of_frontier(model: Path, accelerator: str) -> tuple[str, list[float]]:
     for proposal in proposals:
         placed = scheduling.arrange(network.problem, proposal)
         ratios.append(placed.arena_bytes / max(live_bytes(placed.program), ALIGNMENT))
-    filled = sum(proposal.fill_bytes > 0 for proposal in proposals)
+    early = sum(proposal.issue_order is not None for proposal in proposals)
     return (
         (
-            f"{len(ratios):4} points, {filled:4} with copies in holes, floor {proposals[0].sram_bytes:9}, "
+            f"{len(ratios):4} points, {early:4} with early copies, floor {proposals[0].sram_bytes:9}, "
             f"arena over live bytes: mean {mean(ratios):.4f}, most {max(ratios):.4f}"
         ),
         ratios,

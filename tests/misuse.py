@@ -167,7 +167,6 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Compiled.trace": {"path": "trace.json", "cpu": "cortex-m4"},
         "Compiled.write_debug_database": {"path": "debug.xml"},
         "Compiled.verify": {"seeds": 1},
-        "Curve.without_programs": {},
         "DeviceDescription": _fields(devices.matrix_npu()),
         "Buffer": {"name": "a", "lower": 0, "upper": 4, "size_bytes": 16},
         "Buffer.constant": {"name": "a", "size_bytes": 16},

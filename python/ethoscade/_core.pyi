@@ -7,7 +7,14 @@ __version__: str
 
 # --- scheduling ---------------------------------------------------------------------------------------------------
 FINEST_RESOLUTION: int
-MOVES: int
+
+IssueOrderTuple = tuple[tuple[tuple[int, int], ...], tuple[int | None, ...]]
+"""Of each copy of constants its slot, and the slot from which on its buffer is its own. Slots lie right before steps
+that are neither such copies nor loads of tables. Then, of each load, the copy that it stands before; None for its
+user."""
+
+PlacementTuple = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Offset of each buffer, pool of each buffer, bytes of each pool up to the last one for tensors, scarce one first."""
 
 _BufferKind = Literal["tensor", "rolling", "weights", "workspace"]
 _Whole = Literal["in_place", "staged"]
@@ -63,7 +70,7 @@ class Plan:
 @final
 class Proposal:
     def __new__(
-        cls, sram_bytes: int, cycles: int, prefetch_bytes: int, fill_bytes: int, moves: int, plans: Sequence[Any]
+        cls, cycles: int, plans: Sequence[Any], issue_order: IssueOrderTuple | None, placement: PlacementTuple
     ) -> Proposal: ...
     @property
     def sram_bytes(self) -> int: ...
@@ -72,18 +79,15 @@ class Proposal:
     @property
     def plans(self) -> list[Plan]: ...
     @property
-    def prefetch_bytes(self) -> int: ...
+    def issue_order(self) -> IssueOrderTuple | None:
+        """Where its copies are issued; None for each right before its first use."""
+
     @property
-    def fill_bytes(self) -> int: ...
-    @property
-    def moves(self) -> int:
-        """Moves that the memory planner may try for its program."""
+    def placement(self) -> PlacementTuple:
+        """Where the buffers of its program lie."""
 
     def arrangement(self, graph: CascaderGraph, tick: Callable[..., object] | None = None) -> Arrangement:
-        """Its program, and where everything lies: as the search for this very graph found it, else made again."""
-
-    def without_program(self) -> Proposal:
-        """The same decisions and promises, without what the search found beside them. Equal to this."""
+        """Its program, and where everything lies."""
 
 @final
 class Frontier:
@@ -406,25 +410,14 @@ class Search:
     def frontier(self, tick: Callable[..., object] | None = None) -> Frontier:
         """Every Pareto-efficient Proposal, ascending in SRAM."""
 
-def arrange_plans(
-    graph: CascaderGraph,
-    plans: Sequence[Any],
-    prefetch_bytes: int = 0,
-    fill_bytes: int = 0,
-    moves: int = ...,
-    tick: Callable[..., object] | None = None,
-) -> Arrangement: ...
-def clock_plans(
-    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0, moves: int = ...
-) -> int: ...
-def predict_streams(
-    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0, moves: int = ...
-) -> list[list[StreamCommand]]:
+def arrange_plans(graph: CascaderGraph, schedule: Any, tick: Callable[..., object] | None = None) -> Arrangement:
+    """The program of the Plans of a `ScheduleSpec`, its copies in the issue order, its buffers in the placement."""
+
+def clock_plans(graph: CascaderGraph, schedule: Any) -> int: ...
+def predict_streams(graph: CascaderGraph, schedule: Any) -> list[list[StreamCommand]]:
     """The command streams of a program, one for each run of the NPU; none for a device that is described by data."""
 
-def check_plans(
-    graph: CascaderGraph, plans: Sequence[Any], prefetch_bytes: int = 0, fill_bytes: int = 0, moves: int = ...
-) -> None: ...
+def check_plans(graph: CascaderGraph, schedule: Any) -> None: ...
 def program_memory(program: Program) -> list[BufferRow]:
     """A program's buffers as the memory planner takes them, each in pool 0, in the program's order."""
 

@@ -127,7 +127,7 @@ def test_models_are_exact_and_keep_their_promise(name: str, accelerator: str, bu
         # Copies that are issued early may happen to lie better and take less; a budget below the floor is refused all
         # the same.
         assert not prepared(name, accelerator).fits(limit - 1)
-        if compiled.schedule.prefetch_bytes == 0:
+        if compiled.schedule.issue_order is None:
             assert compiled.sram_bytes == limit
 
 

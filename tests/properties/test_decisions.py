@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from end_to_end import network_of
-from ethoscade import SchedulingError, _core
+from ethoscade import SchedulingError
 from ethoscade.pipeline.compiler import Network, search
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CopyConstants, Program, Stripe
@@ -366,13 +367,14 @@ def test_groups_cover_the_parts(groups: tuple[Group, ...], value: tuple[int, int
     assert (error.fault, error.value, error.limit, error.group) == ("cover", value, 3, len(groups) - 1)
 
 
-@pytest.mark.parametrize("field", ["prefetch_bytes", "fill_bytes", "moves"])
-@pytest.mark.parametrize("value", [-1, 1 << 64, True, 1.5])
-def test_limits_are_whole_numbers(field: str, value: object) -> None:
-    of = network("chain")
-    with pytest.raises(SchedulingError, match=field) as caught:
-        scheduling.arrange(of.problem, Schedule((Group(0, 2, ()),), **{field: value}))  # type: ignore[arg-type]
-    assert (caught.value.fault, caught.value.value) == ("range", value)
+@pytest.mark.parametrize("field", ["issue_order", "placement"])
+def test_decisions_of_another_program_are_refused(field: str) -> None:
+    problem = network("chain").problem
+    of = scheduling.from_proposal(problem, search(network("chain")).proposals[0])
+    wrong = {"issue_order": (((0, 0),) * 99, ()), "placement": ((0,) * 99, (0,) * 99, (16,))}[field]
+    with pytest.raises(SchedulingError, match="that of another program") as caught:
+        scheduling.arrange(problem, replace(of, **{field: wrong}))  # type: ignore[arg-type]
+    assert caught.value.fault == field
 
 
 def test_what_is_no_decision_is_refused() -> None:
@@ -380,10 +382,9 @@ def test_what_is_no_decision_is_refused() -> None:
     assert (error.fault, error.decision) == ("decision", "split")
 
 
-@given(limits=st.tuples(*[st.integers(0, 1 << 20)] * 3))
-@STEADY
-def test_a_proposal_stands_for_a_schedule_of_its_own_limits(limits: tuple[int, int, int]) -> None:
+def test_a_proposal_stands_for_a_schedule_of_its_own_decisions() -> None:
     problem = network("chain").problem
-    found = search(network("chain")).proposals[0]
-    told = scheduling.from_proposal(problem, _core.Proposal(found.sram_bytes, found.cycles, *limits, found.plans))
-    assert (told.prefetch_bytes, told.fill_bytes, told.moves) == limits
+    for proposal in search(network("chain")).proposals:
+        schedule = scheduling.from_proposal(problem, proposal)
+        assert (schedule.issue_order, schedule.placement) == (proposal.issue_order, proposal.placement)
+        assert scheduling.arrange(problem, schedule) == scheduling.arrange(problem, proposal)

@@ -12,6 +12,7 @@ from ethoscade.ir import DType
 from ethoscade.judge.judges import undefined
 from ethoscade.lowering.npu import OperationKind
 from ethoscade.pipeline.compiler import Network, search
+from ethoscade.pipeline.curve import Curve
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.problem import Problem
 from ethoscade.scheduling.program import Stripe
@@ -43,9 +44,8 @@ CHIPS = st.sampled_from(ACCELERATORS)
 TYPES = st.sampled_from([DType.INT8, DType.UINT8])
 
 
-def choices(network: Network) -> list[tuple[int, Schedule]]:
+def choices(network: Network, curve: Curve) -> list[tuple[int, Schedule]]:
     """Every Proposal of the frontier: promised bytes, those of float borders included, and schedule."""
-    curve = search(network)
     schedules = (scheduling.from_proposal(network.problem, proposal) for proposal in curve.proposals)
     return [(size, schedule) for (size, _), schedule in zip(curve.points, schedules, strict=True)]
 
@@ -60,7 +60,7 @@ def spread(points: list[tuple[int, Schedule]], count: int) -> list[tuple[int, Sc
 @pytest.mark.parametrize("name", BUILT)
 def test_every_proposal_is_proved(name: str, accelerator: str) -> None:
     network = network_of(BUILT[name](), accelerator)
-    for _, schedule in choices(network):
+    for _, schedule in choices(network, search(network)):
         scheduling.prove(network.problem, schedule)
         program = scheduling.arrange(network.problem, schedule).program
         check_program(network.npu.operations, program)
@@ -70,26 +70,26 @@ def test_every_proposal_is_proved(name: str, accelerator: str) -> None:
 @pytest.mark.parametrize("name", BUILT)
 def test_built_networks_are_exact_and_keep_their_promise(name: str, accelerator: str) -> None:
     network = network_of(BUILT[name](), accelerator)
-    for promised, schedule in spread(choices(network), 3):
+    curve = search(network)
+    for promised, schedule in spread(choices(network, curve), 3):
         assert carry_out(network, schedule).placed_bytes == promised
-    assert carry_out(network, scheduling.uncascaded(network.problem)).placed_bytes == search(network).uncascaded_bytes
+    assert carry_out(network, scheduling.uncascaded(network.problem)).placed_bytes == curve.uncascaded_bytes
 
 
 @settings(STEADY, max_examples=150)
 @given(SEEDS, CHIPS, TYPES)
 def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, accelerator: str, dtype: DType) -> None:
     network = network_of(random_network(seed, dtype=dtype), accelerator)
-    points = choices(network)
+    curve = search(network)
+    points = choices(network, curve)
     for _, schedule in points:
         scheduling.prove(network.problem, schedule)
         program = scheduling.arrange(network.problem, schedule).program
         check_program(network.npu.operations, program)
     for promised, schedule in spread(points, 3):
         assert carry_out(network, schedule, seed).placed_bytes == promised
-    assert (
-        carry_out(network, scheduling.uncascaded(network.problem), seed).placed_bytes
-        == search(network).uncascaded_bytes
-    )
+    uncascaded = carry_out(network, scheduling.uncascaded(network.problem), seed)
+    assert uncascaded.placed_bytes == curve.uncascaded_bytes
 
 
 def test_cascades_pass_through_dense_layers_on_images() -> None:
@@ -99,7 +99,7 @@ def test_cascades_pass_through_dense_layers_on_images() -> None:
     wide = b.fully_connected(x, 64, keep_num_dims=True)
     b.fully_connected(b.depthwise(wide, 3), 4, keep_num_dims=True)
     network = network_of(b.build())
-    promised, schedule = choices(network)[0]
+    promised, schedule = choices(network, search(network))[0]
     assert promised < np.prod(wide.shape) / 4
     carry_out(network, schedule)
 
@@ -113,7 +113,7 @@ def test_rows_that_are_joined_and_never_read_are_not_made() -> None:
     network = network_of(b.build())
     (second,) = (i for i, one in enumerate(network.npu.operations) if one.kind is OperationKind.DEPTHWISE)
     made = []
-    for promised, schedule in choices(network):
+    for promised, schedule in choices(network, search(network)):
         executed = carry_out(network, schedule)
         assert executed.placed_bytes == promised
         made.append({step.stage for step in executed.program.steps if isinstance(step, Stripe)})
@@ -241,7 +241,7 @@ def test_nothing_that_a_hand_writes_beats_the_frontier_by_much() -> None:
     last = len(network.problem.specs) - 1
     decisions = tuple(Split(part, "height", 1) for part in range(last + 1))
     by_hand = carry_out(network, Schedule((Group(0, last, decisions),)))
-    assert choices(network)[0][0] <= by_hand.placed_bytes
+    assert choices(network, search(network))[0][0] <= by_hand.placed_bytes
 
 
 # What is wrong must be refused, by the core and by the replay of this test's helpers.

@@ -13,7 +13,7 @@ import pytest
 from end_to_end import network_of
 from ethoscade import EthoscadeError, SchedulingError, _core
 from ethoscade.pipeline.compiler import Network
-from ethoscade.scheduling.decisions import PlanSpec
+from ethoscade.scheduling.decisions import PlanSpec, ScheduleSpec
 from ethoscade.scheduling.specs import PartSpec
 from ethoscade.testing import ModelBuilder
 
@@ -59,7 +59,7 @@ def plan(first: int = 0, last: int = 0, **changes: Any) -> PlanSpec:
 
 
 def arrange(*plans: PlanSpec) -> None:
-    _core.arrange_plans(network().problem.core, plans)
+    _core.arrange_plans(network().problem.core, ScheduleSpec(plans))
 
 
 def beyond_addresses() -> None:
@@ -73,7 +73,7 @@ def beyond_addresses() -> None:
     of = _core.CascaderGraph(
         [large[0], *more], [dataclasses.replace(opaque, inputs=(read,), outputs=outputs)], network().target
     )
-    _core.arrange_plans(of, [plan()])
+    _core.arrange_plans(of, ScheduleSpec([plan()]))
 
 
 RAISED: dict[str, tuple[Callable[[], object], dict[str, object]]] = {
@@ -145,7 +145,8 @@ RAISED: dict[str, tuple[Callable[[], object], dict[str, object]]] = {
     ),
     "a block that does not fit": (
         lambda: _core.arrange_plans(
-            graph(parts={0: kernel(block_depth=1 << 20)}), [plan(i, i) for i in range(len(network().problem.specs))]
+            graph(parts={0: kernel(block_depth=1 << 20)}),
+            ScheduleSpec([plan(i, i) for i in range(len(network().problem.specs))]),
         ),
         {"fault": "block", "part": "conv", "value": (8, 6)},
     ),

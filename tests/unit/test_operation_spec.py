@@ -114,7 +114,7 @@ def test_a_doubled_chain_that_looks_results_up_is_planned_and_proved() -> None:
     tensors, parts = chain(POINT, replace(POINT, upscale="nearest"), looked_up, doubled=1)
     graph = _core.CascaderGraph(tensors, parts, TARGET)
     for proposal in _core.Search(graph).frontier().proposals:
-        _core.check_plans(graph, proposal.plans, proposal.prefetch_bytes, proposal.fill_bytes, proposal.moves)
+        _core.check_plans(graph, proposal)
 
 
 BINARY = ("mul", "add", "sub", "minimum", "maximum", "shr", "shl")

@@ -88,7 +88,7 @@ def carry_out(
         source=network.source,
         target=network.target,
         budget_bytes=budget,
-        curve=curve.without_programs(),
+        curve=curve,
         npu=network.npu,
         problem=network.problem,
         schedule=schedule,

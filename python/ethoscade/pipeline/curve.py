@@ -6,7 +6,7 @@ Owns the type. Searches nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from fractions import Fraction
 
 from ..errors import ConfigError
@@ -96,7 +96,3 @@ class Curve:
             f"{len(self.points):,} points from {self.floor_bytes:,} bytes on, {self.plans:,} Plans and "
             f"{self.proposals_considered:,} Proposals considered"
         )
-
-    def without_programs(self) -> Curve:
-        """The same curve with Proposals that hold their decisions alone; their programs take megabytes."""
-        return replace(self, proposals=tuple(proposal.without_program() for proposal in self.proposals))

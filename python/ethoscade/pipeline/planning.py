@@ -6,6 +6,7 @@ operations are those that an Ethos-U would get; what is none of them runs whole,
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -101,8 +102,7 @@ def planned(
     watch.note(f"'{outline.source.name}', {len(outline.npu.operations):,} operations")
     watch.begin("plan")
     extra = outline.constant_bytes if described.constants_in_sram else 0
-    found = explore(outline.problem, extra, epsilon, tick=watch.tick)
-    curve = found.without_programs()
+    curve = explore(outline.problem, extra, epsilon, tick=watch.tick)
     watch.note(curve.summary)
     watch.end()
     *others, last = described.memories.tensors
@@ -111,8 +111,8 @@ def planned(
     if others:
         beside = outline.constant_bytes if last == described.constants else 0
         of = f" of device '{described.name}'"
-        kept = within_memory(outline, found, last, lambda proposal: arrange(outline.problem, proposal), of, beside)
-        return outline, kept.without_programs()
+        place = functools.partial(arrange, outline.problem)
+        return outline, within_memory(outline, curve, last, place, of, beside)
     count = curve.proposals.index(choose(outline, curve, last.size_bytes, "performance")) + 1
     return outline, replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
 

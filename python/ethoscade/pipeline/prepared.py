@@ -104,7 +104,7 @@ class Prepared:
         """
         watch = Stopwatch(progress, _PLAN)
         watch.begin("plan")
-        curve = self._frontier(epsilon, watch.tick).without_programs()
+        curve = self._frontier(epsilon, watch.tick)
         watch.note(curve.summary)
         watch.end()
         return curve
@@ -363,7 +363,7 @@ def frontier(
     scheduling.resolution_of(epsilon)
     network = _prepared(model, target, dead_channels, weight_encoder, io, watch).network
     watch.begin("plan")
-    curve = compiler.search(network, epsilon, watch.tick).without_programs()
+    curve = compiler.search(network, epsilon, watch.tick)
     watch.note(curve.summary)
     watch.end()
     return curve

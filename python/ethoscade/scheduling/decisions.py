@@ -6,7 +6,7 @@ refused by name: nothing that a hand writes is left out in silence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from .. import _core
@@ -118,15 +118,14 @@ class Group:
 class Schedule:
     """Groups that cover the Parts in order.
 
-    `prefetch_bytes` lets copies of constants be issued early where no more bytes than that are in use; 0 for none.
-    `fill_bytes` has them issued again, once all is placed, into what is free of this number of bytes of the arena; 0
-    has not. `moves` is how many the memory planner may try to place the program in less.
+    `issue_order` says where copies of constants are issued; None has each right before its first use. `placement` says
+    where the buffers of the program lie; None leaves that to the memory planner. Both are a Proposal's, and hold for
+    its groups alone.
     """
 
     groups: tuple[Group, ...]
-    prefetch_bytes: int = 0
-    fill_bytes: int = 0
-    moves: int = _core.MOVES
+    issue_order: _core.IssueOrderTuple | None = None
+    placement: _core.PlacementTuple | None = None
 
 
 @dataclass(frozen=True)
@@ -143,10 +142,19 @@ class PlanSpec:
     copied: tuple[tuple[int, int | None], ...] = ()
 
 
+@dataclass(frozen=True)
+class ScheduleSpec:
+    """A schedule as the core reads it."""
+
+    plans: Sequence[PlanSpec | _core.Plan]
+    issue_order: _core.IssueOrderTuple | None = None
+    placement: _core.PlacementTuple | None = None
+
+
 def from_proposal(problem: Problem, proposal: _core.Proposal) -> Schedule:
     """The schedule that a Proposal of `problem` stands for."""
     groups = tuple(_group(problem, plan) for plan in proposal.plans)
-    return Schedule(groups, proposal.prefetch_bytes, proposal.fill_bytes, proposal.moves)
+    return Schedule(groups, proposal.issue_order, proposal.placement)
 
 
 def uncascaded(problem: Problem) -> Schedule:
@@ -154,18 +162,11 @@ def uncascaded(problem: Problem) -> Schedule:
     return Schedule(tuple(Group(part, part, ()) for part in range(len(problem.specs))))
 
 
-def plan_specs(problem: Problem, schedule: Schedule) -> list[PlanSpec]:
-    """The Plans that carry out a schedule. Raises `SchedulingError` naming the first decision that none can."""
-    for name, most in (("prefetch_bytes", _MOST_BYTES), ("fill_bytes", _MOST_BYTES), ("moves", _MOST_MOVES)):
-        value = getattr(schedule, name)
-        if not _is_whole(value, 0, most):
-            message = f"{name} is {value!r}; it must be a whole number from 0 to {most}"
-            raise SchedulingError(message, fault="range", value=value, limit=most)
-    return [_Reading(problem, number, group).plan() for number, group in enumerate(schedule.groups)]
+def schedule_spec(problem: Problem, schedule: Schedule) -> ScheduleSpec:
+    """What carries out a schedule. Raises `SchedulingError` naming the first decision that no Plan can."""
+    plans = [_Reading(problem, number, group).plan() for number, group in enumerate(schedule.groups)]
+    return ScheduleSpec(plans, schedule.issue_order, schedule.placement)
 
-
-_MOST_BYTES = (1 << 64) - 1
-_MOST_MOVES = (1 << 32) - 1
 
 _WHOLE = 1 << 30
 """A stripe that no plane is as large as."""

@@ -22,11 +22,11 @@ from .decisions import CacheWrite as CacheWrite
 from .decisions import ComputeAt as ComputeAt
 from .decisions import Decision as Decision
 from .decisions import Group as Group
-from .decisions import PlanSpec, plan_specs
 from .decisions import RollingBuffer as RollingBuffer
 from .decisions import Schedule as Schedule
 from .decisions import Split as Split
 from .decisions import from_proposal as from_proposal
+from .decisions import schedule_spec
 from .decisions import uncascaded as uncascaded
 from .problem import Problem
 from .program import Arrangement
@@ -83,30 +83,26 @@ def resolution_of(epsilon: float | Fraction) -> int:
 
 def cycles_of(problem: Problem, schedule: Schedule) -> int:
     """Modelled cycles of a schedule, as a Proposal counts them. Raises `SchedulingError`."""
-    return _core.clock_plans(problem.core, *_decisions(problem, schedule))
+    return _core.clock_plans(problem.core, schedule_spec(problem, schedule))
 
 
 def predicted_streams(problem: Problem, schedule: Schedule) -> list[list[_core.StreamCommand]]:
     """The command streams that code generation will make of it, one a run of the NPU. Raises `SchedulingError`."""
-    return _core.predict_streams(problem.core, *_decisions(problem, schedule))
+    return _core.predict_streams(problem.core, schedule_spec(problem, schedule))
 
 
 def prove(problem: Problem, schedule: Schedule) -> None:
     """Let the checker replay the schedule's program; raises `SchedulingError` with its first complaint."""
-    _core.check_plans(problem.core, *_decisions(problem, schedule))
+    _core.check_plans(problem.core, schedule_spec(problem, schedule))
 
 
 def arrange(problem: Problem, what: Schedule | Proposal, tick: ProgressCallback | None = None) -> Arrangement:
     """The program of a schedule or of a Proposal, and where its buffers lie: what was promised is what comes back.
 
-    A Proposal that the search found for this very `problem` has both in hand. Everything else is interleaved and
-    placed, as the search does it. `tick` is called now and then meanwhile; what it raises ends it. Raises
-    `SchedulingError` naming the first decision that cannot be carried out as it is written.
+    Its groups are interleaved; nothing is searched for but what a schedule leaves open. `tick` is called now and then
+    meanwhile; what it raises ends it. Raises `SchedulingError` naming the first decision that cannot be carried out as
+    it is written.
     """
     if isinstance(what, Proposal):
         return what.arrangement(problem.core, tick)
-    return _core.arrange_plans(problem.core, *_decisions(problem, what), tick)
-
-
-def _decisions(problem: Problem, schedule: Schedule) -> tuple[list[PlanSpec], int, int, int]:
-    return plan_specs(problem, schedule), schedule.prefetch_bytes, schedule.fill_bytes, schedule.moves
+    return _core.arrange_plans(problem.core, schedule_spec(problem, what), tick)

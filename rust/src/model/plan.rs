@@ -3,6 +3,7 @@
 //! Owns the types between the search and the schedule that comes of it. Decides nothing.
 
 use super::ids::PartId;
+use super::program::{IssueOrder, Placement};
 use crate::stripe::Tiling;
 
 /// Decisions for one group of consecutive Parts: how it is cut and what is staged.
@@ -81,14 +82,17 @@ impl Plan {
 pub struct Proposal {
     /// Plans that cover the Parts in order.
     pub plans: Vec<Plan>,
-    /// Bytes up to which copies of constants may be issued early; 0 for none.
-    pub prefetch_bytes: u64,
-    /// Bytes of the arena into whose holes they are then issued again; 0 where they are not.
-    pub fill_bytes: u64,
-    /// Moves that the memory planner may try for its program.
-    pub moves: u32,
-    /// Arena bytes as placed, a multiple of 16.
-    pub sram_bytes: u64,
-    /// Modelled cycles.
+    /// Where its copies are issued; None if each is right before its first use.
+    pub issue_order: Option<IssueOrder>,
+    /// Where the buffers of its program lie.
+    pub placement: Placement,
+    /// Cycles that the timing model counts of its command streams.
     pub cycles: u64,
+}
+
+impl Proposal {
+    /// Bytes of its arena, a multiple of 16.
+    pub fn sram_bytes(&self) -> u64 {
+        self.placement.bytes()
+    }
 }

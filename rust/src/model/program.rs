@@ -194,8 +194,27 @@ pub struct Program {
     pub tensor_buffers: IdVec<TensorId, Option<BufferId>>,
 }
 
+/// Where a copy is issued, and from which slot on its buffer is kept free for it. Slot `s` lies right before step `s` of
+/// those that are neither copies of constants nor loads of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IssueSlot {
+    /// The slot of the copy.
+    pub slot: usize,
+    /// The first slot at which its buffer is its own, at most `slot`.
+    pub reserved: usize,
+}
+
+/// Where the copies of constants and the loads of tables of a program are issued.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IssueOrder {
+    /// Of each copy, in the order of the program; slots ascend.
+    pub copies: Vec<IssueSlot>,
+    /// The copy that each load of a table stands right before; None if it stands right before its user.
+    pub tables: Vec<Option<usize>>,
+}
+
 /// Where the buffers of a program lie.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Bytes of each pool up to the last one that a buffer may lie in; the scarce pool comes first.
     pub pool_bytes: IdVec<PoolId, u64>,

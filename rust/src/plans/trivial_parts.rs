@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(few.proposals.len(), many.proposals.len());
         let more = |index: usize| many.proposals[index].cycles - few.proposals[index].cycles;
         for (index, (few, many)) in few.proposals.iter().zip(&many.proposals).enumerate() {
-            assert_eq!(few.sram_bytes, many.sram_bytes);
+            assert_eq!(few.sram_bytes(), many.sram_bytes());
             assert_eq!(few.plans[..4], many.plans[..4]);
             assert_eq!(more(index), more(0));
         }

@@ -216,14 +216,17 @@ pub fn buffer_of(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterato
 
 /// Whether no two buffers in use at the same step share a byte, and no pool exceeds its limit, by the memory planner's own
 /// checker.
-#[cfg(test)]
 pub fn is_right(graph: &CascaderGraph, program: &Program, placement: &Placement) -> bool {
+    let count = program.buffers.len();
+    if placement.pools.len() != count || placement.offsets.len() != count {
+        return false;
+    }
     let lies = placement.pools.iter().zip(&placement.offsets);
     let slots: Vec<usmp::Slot> = lies.map(|(&pool, &offset)| usmp::Slot { pool: pool.0, offset }).collect();
     let mut peaks = vec![0; graph.device.memories().tensors().len()];
     for (buffer, slot) in program.buffers.iter().zip(&slots).filter(|(buffer, _)| buffer.first_step < buffer.last_step)
     {
-        let peak = &mut peaks[slot.pool as usize];
+        let Some(peak) = peaks.get_mut(slot.pool as usize) else { return false };
         *peak = slot.offset.saturating_add(buffer.size_bytes).max(*peak);
     }
     let rounded: Vec<u64> = peaks.iter().copied().map(aligned).collect();

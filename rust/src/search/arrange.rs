@@ -1,33 +1,38 @@
 //! From the decisions of a Proposal back to its program.
 
+use crate::cost::Costs;
+use crate::model::graph::CascaderGraph;
 use crate::model::plan::Plan;
-use crate::model::program::Arrangement;
+use crate::model::program::{Arrangement, IssueOrder, Placement};
+use crate::plans::options::MOVES;
 use crate::schedule::interleave::interleave;
-use crate::schedule::prefetch::{prefetch, Filling};
-use crate::search::context::Context;
+use crate::schedule::prefetch::issue;
+use crate::search::arena::{is_right, placer};
 use crate::search::error::SearchError;
 
-/// Rebuild the program of a Proposal's decisions, and where everything lies.
+/// The program of some Plans, its copies in an order of issue, its buffers in a placement.
+///
+/// What is given is not searched for. Without an order each copy is right before its first use; without a placement the
+/// memory planner finds one.
 ///
 /// # Errors
-/// Those of interleaving the Plans and of placing programs.
+/// Those of interleaving the Plans and of placing programs; an order or a placement that is not right for the program.
 pub fn arrange(
-    ctx: &mut Context,
+    graph: &CascaderGraph,
     plans: &[Plan],
-    prefetch_bytes: u64,
-    fill_bytes: u64,
-    moves: u32,
+    issue_order: Option<&IssueOrder>,
+    placement: Option<&Placement>,
 ) -> Result<Arrangement, SearchError> {
-    let mut program = interleave(ctx.graph, plans, ctx.costs)?;
-    let mut early = program.clone();
-    prefetch(ctx.graph, &mut early, prefetch_bytes);
-    let placed = ctx.place(&early, moves)?;
-    let arena_bytes = fill_bytes.max(placed.bytes());
-    match Filling::new(&program, placed.clone()).filter(|_| fill_bytes > 0) {
-        Some(filling) => {
-            let placement = filling.fill(arena_bytes).apply(ctx.graph, &mut program);
-            Ok(Arrangement { program, placement })
-        }
-        None => Ok(Arrangement { program: early, placement: placed }),
+    let mut program = interleave(graph, plans, &mut Costs::default())?;
+    if let Some(order) = issue_order {
+        issue(graph, &mut program, order).ok_or(SearchError::IssueOrder)?;
+    }
+    let placement = match placement {
+        Some(given) => given.clone(),
+        None => placer(graph)(&program, MOVES)?,
+    };
+    match is_right(graph, &program, &placement) {
+        true => Ok(Arrangement { program, placement }),
+        false => Err(SearchError::Placement),
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::model::plan::{Plan, Proposal};
-use crate::model::program::{Arrangement, Placement, Program};
+use crate::model::program::{IssueOrder, Program};
 use crate::plans::trivial_parts::TrivialParts;
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::prefetch::{estimates, prefetch, ProgramEstimate};
@@ -65,7 +65,7 @@ impl Candidate {
             Direction::Alternating => alternate(ctx.graph, &self.plans),
         };
         let program = ctx.program(&plans)?;
-        PlacedCandidate::new(ctx, plans, &program, 0, moves)
+        PlacedCandidate::new(ctx, plans, &program, None, moves)
     }
 
     /// A lower bound of the estimated cycles within `bytes`, under any limit: more room makes none slower.
@@ -80,14 +80,12 @@ impl Candidate {
 pub struct PlacedCandidate {
     /// Decisions, bytes and cycles.
     pub proposal: Proposal,
-    /// Where its program's buffers lie.
-    pub placement: Placement,
     /// Estimated cycles of its program.
     pub estimate: u64,
 }
 
 impl PlacedCandidate {
-    /// Place a program of `plans` whose copies are early as far as `prefetch_bytes` allow.
+    /// Place a program of `plans` whose copies are issued in `issue_order`.
     ///
     /// # Errors
     /// Those of the memory planner.
@@ -95,28 +93,19 @@ impl PlacedCandidate {
         ctx: &mut Context,
         plans: Vec<Plan>,
         program: &Program,
-        prefetch_bytes: u64,
+        issue_order: Option<IssueOrder>,
         moves: u32,
     ) -> Result<PlacedCandidate, SearchError> {
         interrupt::ask();
         let placement = ctx.place(program, moves)?;
-        let (cycles, sram_bytes) = (ctx.costs.program(ctx.graph, program, &placement), placement.bytes());
-        let proposal = Proposal { plans, prefetch_bytes, fill_bytes: 0, moves, sram_bytes, cycles };
-        Ok(PlacedCandidate { proposal, placement, estimate: total_cycles(program) })
+        let cycles = ctx.costs.program(ctx.graph, program, &placement);
+        let proposal = Proposal { plans, issue_order, placement, cycles };
+        Ok(PlacedCandidate { proposal, estimate: total_cycles(program) })
     }
 
     /// The larger of cycles and estimate: a candidate of no fewer estimated cycles is no faster.
     pub fn safe_cycles(&self) -> u64 {
         self.proposal.cycles.max(self.estimate)
-    }
-
-    /// It with its program, if it has no early copies.
-    ///
-    /// # Errors
-    /// Those of interleaving the Plans.
-    pub fn with_program(&self, ctx: &mut Context) -> Result<FoundProposal, SearchError> {
-        let program = Program::clone(&*self.late_program(ctx)?);
-        Ok(FoundProposal::new(&self.proposal, program, &self.placement))
     }
 
     /// Its program with every copy right before its first use.
@@ -125,32 +114,6 @@ impl PlacedCandidate {
     /// Those of interleaving the Plans.
     pub fn late_program(&self, ctx: &mut Context) -> Result<Arc<Program>, SearchError> {
         Ok(ctx.program(&self.proposal.plans)?)
-    }
-}
-
-/// A Proposal and its program, placed.
-#[derive(Clone, Debug)]
-pub struct FoundProposal {
-    /// Decisions, bytes and cycles.
-    pub proposal: Proposal,
-    /// Its program, and where everything lies.
-    pub arrangement: Arc<Arrangement>,
-}
-
-impl FoundProposal {
-    /// A Proposal with its program.
-    pub fn new(proposal: &Proposal, program: Program, placement: &Placement) -> FoundProposal {
-        let arrangement = Arrangement { program, placement: placement.clone() };
-        FoundProposal { proposal: proposal.clone(), arrangement: Arc::new(arrangement) }
-    }
-}
-
-impl Point for FoundProposal {
-    fn memory_bytes(&self) -> u64 {
-        self.proposal.sram_bytes
-    }
-    fn cycles(&self) -> u64 {
-        self.proposal.cycles
     }
 }
 
@@ -218,7 +181,7 @@ impl CandidatePool {
     /// Those of placing programs.
     pub fn place(&mut self, ctx: &mut Context, number: usize) -> Result<Vec<Arc<PlacedCandidate>>, SearchError> {
         let forwards = self.place_in(ctx, number, Direction::Forwards)?;
-        let is_tight = forwards.proposal.sram_bytes <= self.all[number].tight_bytes(ctx);
+        let is_tight = forwards.proposal.sram_bytes() <= self.all[number].tight_bytes(ctx);
         Ok(match is_tight || !self.all[number].alternates(ctx) {
             true => vec![forwards],
             false => vec![forwards, self.place_in(ctx, number, Direction::Alternating)?],
@@ -251,16 +214,12 @@ impl CandidatePool {
 ///
 /// # Errors
 /// Those of placing programs.
-pub fn place_early(
-    ctx: &mut Context,
-    plans: &[Plan],
-    limit_bytes: u64,
-) -> Result<(PlacedCandidate, Program), SearchError> {
+pub fn place_early(ctx: &mut Context, plans: &[Plan], limit_bytes: u64) -> Result<PlacedCandidate, SearchError> {
     let plans = alternate(ctx.graph, plans);
     let mut program = Program::clone(&*ctx.program(&plans)?);
-    prefetch(ctx.graph, &mut program, limit_bytes);
+    let issue_order = prefetch(ctx.graph, &mut program, limit_bytes);
     let moves = ctx.options.placing.moves;
-    Ok((PlacedCandidate::new(ctx, plans, &program, limit_bytes, moves)?, program))
+    PlacedCandidate::new(ctx, plans, &program, Some(issue_order), moves)
 }
 
 #[cfg(test)]
@@ -276,7 +235,7 @@ mod tests {
             let candidate = Candidate::new(ctx, set).expect("a legal Plan");
             assert_eq!(candidate.live_bytes(), 1472);
             let placed = candidate.place(ctx, Direction::Forwards, ctx.options.placing.moves).expect("a place");
-            assert_eq!(placed.proposal.sram_bytes, 1472);
+            assert_eq!(placed.proposal.sram_bytes(), 1472);
         });
     }
 }

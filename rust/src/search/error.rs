@@ -1,4 +1,4 @@
-//! Errors of a search: inconsistent Plans, or a program without a placement.
+//! Errors of a search: inconsistent decisions, or a program without a placement.
 
 use thiserror::Error;
 
@@ -14,4 +14,10 @@ pub enum SearchError {
     /// A program that has no place.
     #[error(transparent)]
     Arena(#[from] ArenaError),
+    /// Copies in the order of another program.
+    #[error("the issue order is that of another program: it needs a slot for each copy, in order and before its use")]
+    IssueOrder,
+    /// Buffers in places of another program.
+    #[error("the placement is that of another program: each buffer needs a place that no other has at the same time")]
+    Placement,
 }

@@ -13,7 +13,7 @@
 use crate::model::plan::Proposal;
 use crate::model::program::Program;
 use crate::schedule::prefetch::FilledHoles;
-use crate::search::candidates::{FoundProposal, PlacedCandidate};
+use crate::search::candidates::PlacedCandidate;
 use crate::search::context::Context;
 use crate::util::pareto::Point;
 
@@ -49,19 +49,12 @@ pub fn expected_cycles(placed: &PlacedCandidate, estimate: u64) -> u64 {
     expected as u64
 }
 
-/// Issue the copies of a placed candidate's program as `filled` says, in an arena of `arena_bytes`.
-pub fn fill(
-    ctx: &mut Context,
-    placed: &PlacedCandidate,
-    mut program: Program,
-    filled: &FilledHoles,
-    arena_bytes: u64,
-) -> FoundProposal {
+/// The Proposal of a placed candidate whose `program` has its copies issued as `filled` says.
+pub fn fill(ctx: &mut Context, placed: &PlacedCandidate, mut program: Program, filled: &FilledHoles) -> Proposal {
     let placement = filled.apply(ctx.graph, &mut program);
     let cycles = ctx.costs.program(ctx.graph, &program, &placement);
-    let proposal =
-        Proposal { fill_bytes: arena_bytes, sram_bytes: placement.bytes(), cycles, ..placed.proposal.clone() };
-    FoundProposal::new(&proposal, program, &placement)
+    let (plans, issue_order) = (placed.proposal.plans.clone(), Some(filled.order().clone()));
+    Proposal { plans, issue_order, placement, cycles }
 }
 
 #[cfg(test)]
@@ -75,12 +68,12 @@ mod tests {
     fn example() {
         in_context(|ctx| {
             let program = Program::clone(&*ctx.program(&copied_layers()).expect("legal Plans"));
-            let placed = PlacedCandidate::new(ctx, copied_layers(), &program, 0, 200).expect("a place");
-            let arena_bytes = placed.proposal.sram_bytes + 352;
-            let filling = Filling::new(&program, placed.placement.clone()).expect("it has copies");
-            let found = fill(ctx, &placed, program, &filling.fill(arena_bytes), arena_bytes);
-            assert_eq!((placed.proposal.sram_bytes, found.proposal.sram_bytes), (4096 + 656, 4096 + 656 + 352));
-            assert!(found.proposal.cycles < placed.proposal.cycles);
+            let placed = PlacedCandidate::new(ctx, copied_layers(), &program, None, 200).expect("a place");
+            let arena_bytes = placed.proposal.sram_bytes() + 352;
+            let filling = Filling::new(&program, placed.proposal.placement.clone()).expect("it has copies");
+            let found = fill(ctx, &placed, program, &filling.fill(arena_bytes));
+            assert_eq!((placed.proposal.sram_bytes(), found.sram_bytes()), (4096 + 656, 4096 + 656 + 352));
+            assert!(found.cycles < placed.proposal.cycles);
         });
     }
 }

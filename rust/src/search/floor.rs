@@ -37,7 +37,7 @@ impl Floor {
 
     /// Bytes of its arena.
     pub fn bytes(&self) -> u64 {
-        self.placed[0].proposal.sram_bytes
+        self.placed[0].proposal.sram_bytes()
     }
 
     /// Find the candidate with the least SRAM.
@@ -51,7 +51,7 @@ impl Floor {
         let mut placed: Vec<PlacedCandidate> = Vec::new();
         for &number in &smallest {
             let live_bytes = candidates.all[number].live_bytes();
-            if best.as_ref().is_some_and(|best| best.proposal.sram_bytes <= live_bytes) {
+            if best.as_ref().is_some_and(|best| best.proposal.sram_bytes() <= live_bytes) {
                 break;
             }
             // One is placed whatever the bound: a floor needs an answer.
@@ -63,13 +63,13 @@ impl Floor {
         // They are few, and the floor must not depend on how much else was placed.
         for &number in smallest.iter().take(ctx.options.placing.floor_tries) {
             let tight_bytes = candidates.all[number].tight_bytes(ctx);
-            if best.as_ref().is_none_or(|best| best.proposal.sram_bytes <= tight_bytes) {
+            if best.as_ref().is_none_or(|best| best.proposal.sram_bytes() <= tight_bytes) {
                 break;
             }
             let candidate = &candidates.all[number];
             for direction in [Direction::Forwards, Direction::Alternating] {
                 let again = candidate.place(ctx, direction, ctx.options.placing.floor_moves)?;
-                let is_tight = again.proposal.sram_bytes <= tight_bytes;
+                let is_tight = again.proposal.sram_bytes() <= tight_bytes;
                 keep_smaller(&mut best, &again);
                 placed.push(again);
                 if is_tight || !candidate.alternates(ctx) {
@@ -90,7 +90,7 @@ fn by_live_bytes(candidates: &CandidatePool) -> Vec<usize> {
 }
 
 fn keep_smaller(best: &mut Option<PlacedCandidate>, placed: &PlacedCandidate) {
-    let point = |placed: &PlacedCandidate| (placed.proposal.sram_bytes, placed.proposal.cycles);
+    let point = |placed: &PlacedCandidate| (placed.proposal.sram_bytes(), placed.proposal.cycles);
     if best.as_ref().is_none_or(|best| point(placed) < point(best)) {
         *best = Some(placed.clone());
     }

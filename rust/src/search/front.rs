@@ -12,9 +12,10 @@
 //!
 //! Example: `tests::example`, on the network of docs/worked-example.md.
 
+use crate::model::plan::Proposal;
 use crate::model::program::Program;
 use crate::schedule::prefetch::{Filling, ProgramEstimate};
-use crate::search::candidates::{place_early, CandidatePool, FoundProposal, PlacedCandidate};
+use crate::search::candidates::{place_early, CandidatePool, PlacedCandidate};
 use crate::search::context::Context;
 use crate::search::effort::Effort;
 use crate::search::error::SearchError;
@@ -25,9 +26,9 @@ use crate::search::stripe_directions::Direction;
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, pareto_front, Point};
 
-impl Point for crate::model::plan::Proposal {
+impl Point for Proposal {
     fn memory_bytes(&self) -> u64 {
-        self.sram_bytes
+        self.sram_bytes()
     }
     fn cycles(&self) -> u64 {
         self.cycles
@@ -59,7 +60,7 @@ type SafePoint = (u64, u64);
 pub struct FrontSearch<'s, 'a, 'p> {
     ctx: &'s mut Context<'a, 'p>,
     candidates: &'s mut CandidatePool,
-    frontier: Vec<FoundProposal>,
+    frontier: Vec<Proposal>,
     placed: Vec<PlacedCandidate>,
     fill_effort: Effort,
     effort: Effort,
@@ -77,7 +78,7 @@ pub fn find_front(
     ctx: &mut Context,
     candidates: &mut CandidatePool,
     floor: &Floor,
-) -> Result<(Vec<FoundProposal>, bool), SearchError> {
+) -> Result<(Vec<Proposal>, bool), SearchError> {
     let (steps, fills) = (ctx.options.max_steps / 2, ctx.options.max_fills);
     let mut search = FrontSearch {
         floor_bytes: if ctx.has_one_pool() { floor.bytes() } else { 0 },
@@ -90,7 +91,7 @@ pub fn find_front(
         candidates,
     };
     for placed in &floor.placed {
-        search.note(placed.clone(), None)?;
+        search.note(placed.clone());
     }
     let pending = search.pending();
     Stage::Place.run(|| search.place_in_rounds(pending.clone()))?;
@@ -124,27 +125,19 @@ impl FrontSearch<'_, '_, '_> {
 
     /// Add a Proposal to the frontier unless another is at least as good in both. All goals name one floor, so none may have
     /// less SRAM.
-    fn offer(&mut self, found: FoundProposal) {
+    fn offer(&mut self, found: Proposal) {
         if found.memory_bytes() >= self.floor_bytes && found.cycles() < self.cycles_within(found.memory_bytes()) {
             self.frontier.push(found);
             keep_front(&mut self.frontier);
         }
     }
 
-    /// Note a placed candidate and offer it. `early` is its program if it has early copies.
-    fn note(&mut self, placed: PlacedCandidate, early: Option<Program>) -> Result<(), SearchError> {
-        let bytes = placed.proposal.sram_bytes;
-        self.safe.push((bytes, placed.safe_cycles()));
+    /// Note a placed candidate and offer it.
+    fn note(&mut self, placed: PlacedCandidate) {
+        self.safe.push((placed.proposal.sram_bytes(), placed.safe_cycles()));
         keep_front(&mut self.safe);
-        if placed.proposal.cycles < self.cycles_within(bytes) {
-            let program = match early {
-                Some(program) => program,
-                None => Program::clone(&*placed.late_program(self.ctx)?),
-            };
-            self.offer(FoundProposal::new(&placed.proposal, program, &placed.placement));
-        }
+        self.offer(placed.proposal.clone());
         self.placed.push(placed);
-        Ok(())
     }
 
     /// Whether some placed candidate is no slower and takes no more than an estimate's live bytes.
@@ -161,12 +154,12 @@ impl FrontSearch<'_, '_, '_> {
             return Ok(false);
         }
         if pending.estimate.prefetch_bytes > 0 {
-            let (placed, program) = place_early(self.ctx, &candidate.plans, pending.estimate.prefetch_bytes)?;
-            self.note(placed, Some(program))?;
+            let placed = place_early(self.ctx, &candidate.plans, pending.estimate.prefetch_bytes)?;
+            self.note(placed);
             return Ok(true);
         }
         for placed in self.candidates.place(self.ctx, pending.candidate)?.iter() {
-            self.note(PlacedCandidate::clone(placed), None)?;
+            self.note(PlacedCandidate::clone(placed));
         }
         Ok(true)
     }
@@ -227,7 +220,7 @@ impl FrontSearch<'_, '_, '_> {
                 break;
             }
             let placed = self.candidates.place_in(self.ctx, number, Direction::Alternating)?;
-            self.note(PlacedCandidate::clone(&placed), None)?;
+            self.note(PlacedCandidate::clone(&placed));
         }
         Ok(())
     }
@@ -255,9 +248,9 @@ impl FrontSearch<'_, '_, '_> {
                 }
                 let placed = &self.placed[estimate.placed];
                 let late = placed.late_program(self.ctx)?;
-                let Some(filling) = Filling::new(&late, placed.placement.clone()) else { continue };
+                let Some(filling) = Filling::new(&late, placed.proposal.placement.clone()) else { continue };
                 let filled = filling.fill(estimate.arena_bytes);
-                let found = fill(self.ctx, placed, Program::clone(&late), &filled, estimate.arena_bytes);
+                let found = fill(self.ctx, placed, Program::clone(&late), &filled);
                 self.offer(found);
             }
         }
@@ -273,9 +266,9 @@ impl FrontSearch<'_, '_, '_> {
     ) -> Result<(), SearchError> {
         let common_cycles = self.candidates.common_cycles;
         let placed = &self.placed[number];
-        let own = placed.proposal.sram_bytes;
+        let own = placed.proposal.sram_bytes();
         let program = placed.late_program(self.ctx)?;
-        let Some(filling) = Filling::new(&program, placed.placement.clone()) else { return Ok(()) };
+        let Some(filling) = Filling::new(&program, placed.proposal.placement.clone()) else { return Ok(()) };
         let larger = sizes.iter().copied().filter(|&size| size > own);
         let mut fewest = u64::MAX;
         for arena_bytes in std::iter::once(own).chain(larger) {

@@ -2,12 +2,9 @@
 //!
 //! Owns these words. How it is found is the other files' to say.
 
-use std::sync::Arc;
-
 use crate::model::plan::Proposal;
-use crate::model::program::Arrangement;
 use crate::search::baseline::Baseline;
-use crate::search::candidates::{CandidatePool, FoundProposal};
+use crate::search::candidates::CandidatePool;
 use crate::util::pareto::{is_front, keep_front, Epsilon};
 
 /// What a search found and how much it looked at.
@@ -15,8 +12,6 @@ use crate::util::pareto::{is_front, keep_front, Epsilon};
 pub struct Frontier {
     /// Pareto-efficient Proposals, ascending in SRAM, so the first is the floor and the last the fastest.
     pub proposals: Vec<Proposal>,
-    /// Of each of them the program that keeps its promise, and where everything lies.
-    pub arrangements: Vec<Arc<Arrangement>>,
     /// Open and closed Plans considered.
     pub plans_considered: u64,
     /// Partial Proposals considered.
@@ -38,7 +33,7 @@ pub struct Frontier {
 impl Frontier {
     /// The front of what was found among candidates. `is_cut` says whether the bounds of work left anything out.
     pub(super) fn new(
-        mut found: Vec<FoundProposal>,
+        mut found: Vec<Proposal>,
         is_cut: bool,
         candidates: &CandidatePool,
         baseline: Baseline,
@@ -46,12 +41,10 @@ impl Frontier {
     ) -> Frontier {
         keep_front(&mut found);
         debug_assert!(is_front(&found), "Proposals that others beat");
-        let (proposals, arrangements) = found.into_iter().map(|found| (found.proposal, found.arrangement)).unzip();
         let asked = Epsilon::of_resolution(candidates.resolution);
         let thinned = if candidates.crowded.is_some() { Stop::Width } else { Stop::Complete };
         Frontier {
-            proposals,
-            arrangements,
+            proposals: found,
             plans_considered: candidates.plans_considered,
             proposals_considered: candidates.proposals_considered,
             uncascaded_bytes: baseline.bytes,

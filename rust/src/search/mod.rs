@@ -33,10 +33,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
+use crate::model::plan::Proposal;
 use crate::plans::options::Options;
 use crate::plans::pass::ArenaRange;
 use crate::search::arena::{placer, Placer};
-use crate::search::candidates::{CandidatePool, FoundProposal};
+use crate::search::candidates::CandidatePool;
 use crate::search::error::SearchError;
 use crate::search::floor::Floor;
 use crate::search::front::find_front;
@@ -210,20 +211,15 @@ impl GoalSearch {
     }
 
     /// What a goal wants, and whether the bounds of work left anything out.
-    fn find(
-        &mut self,
-        ctx: &mut Context,
-        floor: &Floor,
-        goal: Goal,
-    ) -> Result<(Vec<FoundProposal>, bool), SearchError> {
-        let mut found = vec![floor.placed[0].with_program(ctx)?];
+    fn find(&mut self, ctx: &mut Context, floor: &Floor, goal: Goal) -> Result<(Vec<Proposal>, bool), SearchError> {
+        let mut found = vec![floor.placed[0].proposal.clone()];
         let mut is_cut = floor.is_cut;
         match goal {
             Goal::Floor => found.extend(self.within(ctx, floor, floor.bytes())?),
             Goal::Within(bytes) => found.extend(self.within(ctx, floor, bytes)?),
             Goal::Fastest => {
                 let fastest = self.within(ctx, floor, u64::MAX)?;
-                let half = fastest.as_ref().map(|fastest| fastest.proposal.sram_bytes / 2);
+                let half = fastest.as_ref().map(|fastest| fastest.sram_bytes() / 2);
                 found.extend(fastest);
                 found.extend(half.map(|bytes| self.within(ctx, floor, bytes)).transpose()?.flatten());
             }
@@ -238,7 +234,7 @@ impl GoalSearch {
         Ok((found, is_cut))
     }
 
-    fn within(&mut self, ctx: &mut Context, floor: &Floor, bytes: u64) -> Result<Option<FoundProposal>, SearchError> {
+    fn within(&mut self, ctx: &mut Context, floor: &Floor, bytes: u64) -> Result<Option<Proposal>, SearchError> {
         Stage::Place.run(|| fastest_within(ctx, &mut self.candidates, floor, bytes))
     }
 }

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::checker::check;
+use crate::model::memory::Memories;
 use crate::model::operation::OperationKind;
 use crate::model::plan::{Plan, Proposal};
+use crate::model::program::{IssueOrder, Placement};
 use crate::plans::options::{CopyCost, MOVES};
 use crate::plans::pass::{ArenaRange, Pass};
 use crate::plans::rolling_rows::RowTable;
@@ -25,11 +27,11 @@ use proptest::prelude::*;
 fn example() {
     let search = Search::new(Arc::new(worked_example()), Options::default());
     let floor = search.run(Goal::Floor).expect("every block fits");
-    assert_eq!((floor.proposals[0].sram_bytes, floor.uncascaded_bytes), (1472, 4096));
+    assert_eq!((floor.proposals[0].sram_bytes(), floor.uncascaded_bytes), (1472, 4096));
     assert_eq!(floor.proposals[0].plans, [rows_at_a_time(0, &[1, 1, 1])]);
     assert!(search.fits(1472).expect("a place") && !search.fits(1456).expect("a place"));
     let fastest = search.run(Goal::Fastest).expect("every block fits");
-    assert_eq!(fastest.proposals.last().expect("one at least").sram_bytes, 4096);
+    assert_eq!(fastest.proposals.last().expect("one at least").sram_bytes(), 4096);
 }
 
 fn frontier(graph: &CascaderGraph) -> Frontier {
@@ -40,7 +42,7 @@ fn frontier(graph: &CascaderGraph) -> Frontier {
 fn mobilenets_fit_into_300_kib() {
     for graph in [mobilenet_v1(), mobilenet_v2()] {
         let frontier = frontier(&graph);
-        assert!(frontier.proposals[0].sram_bytes <= 300 * 1024);
+        assert!(frontier.proposals[0].sram_bytes() <= 300 * 1024);
     }
 }
 
@@ -70,7 +72,7 @@ fn cheap_searches_are_followed_by_finer_ones() {
     assert_eq!(both.proposals_considered, coarse.proposals_considered + fine.proposals_considered);
     assert!(fine.plans_considered > coarse.plans_considered);
     assert_eq!(both.epsilon, fine.epsilon);
-    assert!(both.proposals[0].sram_bytes <= coarse.proposals[0].sram_bytes);
+    assert!(both.proposals[0].sram_bytes() <= coarse.proposals[0].sram_bytes());
     assert_eq!(both.proposals, pareto_front(both.proposals.clone()));
     let dear = run(&Options { refined_up_to: coarse.plans_considered - 1, ..once });
     assert_eq!(dear.proposals, coarse.proposals);
@@ -82,7 +84,7 @@ fn every_proposal_passes_the_checker() {
         for proposal in frontier(&graph).proposals {
             let (program, placement) = realised(&graph, &proposal);
             check(&graph, &program).expect("the program is right");
-            assert_eq!(placement.bytes(), proposal.sram_bytes);
+            assert_eq!(placement.bytes(), proposal.sram_bytes());
         }
     }
 }
@@ -120,7 +122,7 @@ fn a_search_that_places_no_more_says_so_and_knows_the_least() {
     assert_eq!((few.stopped, one.stopped), (Stop::Work, Stop::Work));
     assert!(1 < few.proposals.len() && few.proposals.len() < all.proposals.len());
     for found in [&few, &one] {
-        assert_eq!(found.proposals[0].sram_bytes, all.proposals[0].sram_bytes);
+        assert_eq!(found.proposals[0].sram_bytes(), all.proposals[0].sram_bytes());
     }
 }
 
@@ -174,7 +176,7 @@ fn no_view_of_the_search_knows_better_than_the_frontier() {
         prefetch(&graph, &mut program, limit);
         let placement = arena::placer(&graph)(&program, MOVES).expect("it has a place");
         let cycles = costs.program(&graph, &program, &placement);
-        let covers = |found: &Proposal| found.sram_bytes <= placement.bytes() && found.cycles <= cycles;
+        let covers = |found: &Proposal| found.sram_bytes() <= placement.bytes() && found.cycles <= cycles;
         let missing = (placement.bytes(), cycles, limit);
         assert!(frontier.proposals.iter().any(covers), "{missing:?}");
     }
@@ -190,7 +192,7 @@ fn run(search: &Search, goal: Goal) -> Vec<Proposal> {
 
 /// Cycles of the fastest of a frontier within `bytes`.
 fn fewest(frontier: &[Proposal], bytes: u64) -> Option<u64> {
-    frontier.iter().rfind(|proposal| proposal.sram_bytes <= bytes).map(|proposal| proposal.cycles)
+    frontier.iter().rfind(|proposal| proposal.sram_bytes() <= bytes).map(|proposal| proposal.cycles)
 }
 
 proptest! {
@@ -200,20 +202,20 @@ proptest! {
         let search = asked(&graph);
         let frontier = search.run(Goal::Front).expect("blocks fit");
         let (baseline, floor) = (frontier.uncascaded_bytes, &frontier.proposals[0]);
-        prop_assert_eq!(run(&search, Goal::Floor)[0].sram_bytes, floor.sram_bytes);
-        prop_assert!(floor.sram_bytes <= run(&search, Goal::Fastest)[0].sram_bytes);
+        prop_assert_eq!(run(&search, Goal::Floor)[0].sram_bytes(), floor.sram_bytes());
+        prop_assert!(floor.sram_bytes() <= run(&search, Goal::Fastest)[0].sram_bytes());
         prop_assert!(floor.cycles <= run(&search, Goal::Floor).pop().expect("there is one").cycles);
-        let floor = floor.sram_bytes;
+        let floor = floor.sram_bytes();
         for bytes in [floor - 1, floor, floor + floor / 16, baseline * times, 3 * baseline, 3 * baseline - 1] {
             let found = run(&search, Goal::Within(bytes));
             prop_assert_eq!(search.fits(bytes).expect("blocks fit"), floor <= bytes);
             prop_assert_eq!(fewest(&found, bytes).is_some(), floor <= bytes);
-            prop_assert!(bytes >= 3 * baseline || found[0].sram_bytes == floor);
+            prop_assert!(bytes >= 3 * baseline || found[0].sram_bytes() == floor);
             for proposal in found {
                 let (program, placement) = realised(&graph, &proposal);
                 check(&graph, &program).expect("the program is right");
                 prop_assert!(arena::is_right(&graph, &program, &placement));
-                prop_assert_eq!(placement.bytes(), proposal.sram_bytes);
+                prop_assert_eq!(placement.bytes(), proposal.sram_bytes());
                 prop_assert_eq!(Costs::default().program(&graph, &program, &placement), proposal.cycles);
             }
         }
@@ -272,8 +274,8 @@ fn answers_take_no_more_arena_than_their_cycles_need() {
     for (size, depths, stride) in [(16, [64, 64, 128, 64, 128, 128, 64], 1), (24, narrow, 1), (24, narrow, 2)] {
         let search = asked(&heavy(size, depths, stride));
         let fastest = run(&search, Goal::Fastest).pop().expect("there is one");
-        assert!(fastest.fill_bytes > 0);
-        let less = run(&search, Goal::Within(fastest.sram_bytes * 15 / 16)).pop().expect("it fits");
+        assert!(fastest.issue_order.is_some());
+        let less = run(&search, Goal::Within(fastest.sram_bytes() * 15 / 16)).pop().expect("it fits");
         assert!(less.cycles > fastest.cycles, "{less:?}");
     }
 }
@@ -292,7 +294,7 @@ fn of_mobilenets_answers_are_as_fast_as_the_frontier() {
     for graph in [mobilenet_v1(), mobilenet_v2()] {
         let search = asked(&graph);
         let frontier = run(&search, Goal::Front);
-        for bytes in [frontier[0].sram_bytes, 250_000, 400_000, 1_000_000, u64::MAX] {
+        for bytes in [frontier[0].sram_bytes(), 250_000, 400_000, 1_000_000, u64::MAX] {
             let (found, best) = (fewest(&run(&search, Goal::Within(bytes)), bytes), fewest(&frontier, bytes));
             assert_eq!(found.is_none(), best.is_none());
             assert!(100 * found.unwrap_or(0) <= 101 * best.unwrap_or(0), "{bytes}: {found:?} {best:?}");
@@ -334,15 +336,17 @@ fn the_leanest_is_placed_again_with_more_moves_where_it_may_take_less() {
     let live_bytes = crate::schedule::prefetch::peak_bytes(&program);
     let slack = live_bytes / options.placing.fragmentation;
     for (more, again) in [(0, false), (slack / 16 * 16, false), (slack / 16 * 16 + 16, true), (live_bytes, true)] {
-        let mut placer = |program: &crate::model::program::Program, moves| {
+        let mut most_moves = 0;
+        let mut placer = |program: &crate::model::program::Program, moves: u32| {
+            most_moves = moves.max(most_moves);
             let more = if moves > MOVES { 0 } else { more };
             let bytes = crate::schedule::prefetch::peak_bytes(program);
             Ok::<_, arena::ArenaError>(in_one_pool(bytes + more, stacked(program).offsets))
         };
         let found = asked(&graph).run_placing(Goal::Floor, &mut placer).expect("blocks fit").proposals.remove(0);
         let moves = if again { options.placing.floor_moves } else { MOVES };
-        assert_eq!(found.moves, moves, "{more} bytes more");
-        assert_eq!(found.sram_bytes, live_bytes + if again { 0 } else { more });
+        assert_eq!(most_moves, moves, "{more} bytes more");
+        assert_eq!(found.sram_bytes(), live_bytes + if again { 0 } else { more });
     }
 }
 
@@ -350,30 +354,56 @@ fn the_leanest_is_placed_again_with_more_moves_where_it_may_take_less() {
 fn what_fills_gaps_is_right_and_faster() {
     for (graph, share) in [(mobilenet_v1(), 2), (mobilenet_v2(), 5)] {
         let found = run(&asked(&graph), Goal::Front);
-        let filled: Vec<&Proposal> = found.iter().filter(|proposal| proposal.fill_bytes > 0).collect();
-        assert!(share * filled.len() > found.len(), "{} of {}", filled.len(), found.len());
         // Of the choices without filling none is lost, and one in `share` becomes faster within its bytes.
         let mut options = Options::default();
         options.filling.rounds = 0;
         let mut without = search(&graph, &options).expect("blocks fit").proposals;
         // The floor's answer is filled whatever the rounds.
-        without.retain(|proposal| proposal.fill_bytes == 0);
+        without.remove(0);
         let within = |bytes| fewest(&found, bytes).expect("the floor is the same");
-        assert!(without.iter().all(|proposal| within(proposal.sram_bytes) <= proposal.cycles));
-        let faster = without.iter().filter(|proposal| within(proposal.sram_bytes) < proposal.cycles).count();
+        assert!(without.iter().all(|proposal| within(proposal.sram_bytes()) <= proposal.cycles));
+        let faster = without.iter().filter(|proposal| within(proposal.sram_bytes()) < proposal.cycles).count();
         assert!(share * faster > without.len(), "{faster} of {}", without.len());
+        let filled: Vec<&Proposal> = found.iter().filter(|proposal| !without.contains(proposal)).collect();
+        assert!(share * filled.len() > found.len(), "{} of {}", filled.len(), found.len());
         for proposal in filled {
             let (program, placement) = realised(&graph, proposal);
             check(&graph, &program).expect("the program is right");
             assert!(arena::is_right(&graph, &program, &placement));
-            let promised = (proposal.sram_bytes, proposal.cycles);
+            let promised = (proposal.sram_bytes(), proposal.cycles);
             assert_eq!((placement.bytes(), Costs::default().program(&graph, &program, &placement)), promised);
-            // The same arena without.
-            let unfilled = Proposal { fill_bytes: 0, ..proposal.clone() };
-            let (program, before) = realised(&graph, &unfilled);
-            assert!(before.bytes() <= placement.bytes());
-            assert!(proposal.cycles < Costs::default().program(&graph, &program, &before));
+            // The same Plans with late copies.
+            let late = arrange(&graph, &proposal.plans, None, None).expect("legal Plans");
+            assert!(late.placement.bytes() <= placement.bytes());
+            assert!(proposal.cycles < Costs::default().program(&graph, &late.program, &late.placement));
         }
+    }
+}
+
+#[test]
+fn decisions_of_another_program_are_refused() {
+    let graph = mobilenet_v1();
+    let found = run(&asked(&graph), Goal::Front);
+    let early = found.iter().find(|proposal| proposal.issue_order.is_some()).expect("copies have room");
+    let order = early.issue_order.clone().expect("it has one");
+    let arranged = |order: &IssueOrder, placement: &Placement| {
+        arrange(&graph, &early.plans, Some(order), Some(placement)).map(|_| ())
+    };
+    assert_eq!(arranged(&order, &early.placement), Ok(()));
+    let mut wrong =
+        vec![IssueOrder { copies: order.copies[1..].to_vec(), ..order.clone() }, order.clone(), order.clone()];
+    wrong[1].copies.last_mut().expect("a copy").slot = usize::MAX;
+    wrong[2].copies[0].reserved = usize::MAX;
+    for order in wrong {
+        assert_eq!(arranged(&order, &early.placement), Err(SearchError::IssueOrder));
+    }
+    let mut wrong =
+        vec![early.placement.clone(), early.placement.clone(), early.placement.clone(), Placement::default()];
+    wrong[0].offsets.iter_mut().for_each(|offset| *offset = 0);
+    wrong[1].pools.iter_mut().for_each(|pool| pool.0 = 7);
+    wrong[2].pool_bytes[Memories::SCARCE] -= 16;
+    for placement in wrong {
+        assert_eq!(arranged(&order, &placement), Err(SearchError::Placement));
     }
 }
 
@@ -382,6 +412,9 @@ fn a_network_without_parts_is_planned() {
     let graph = Network::new([4, 4], 16).finish(INPUT);
     for goal in [Goal::Front, Goal::Floor, Goal::Fastest, Goal::Within(256)] {
         let found = run(&asked(&graph), goal);
-        assert_eq!(found.iter().map(|proposal| (proposal.sram_bytes, proposal.cycles)).collect::<Vec<_>>(), [(256, 0)]);
+        assert_eq!(
+            found.iter().map(|proposal| (proposal.sram_bytes(), proposal.cycles)).collect::<Vec<_>>(),
+            [(256, 0)]
+        );
     }
 }

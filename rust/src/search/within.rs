@@ -10,9 +10,10 @@
 //! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use crate::model::memory::{aligned, ALIGNMENT};
+use crate::model::plan::Proposal;
 use crate::model::program::Program;
 use crate::schedule::prefetch::{estimates_beside, Filling};
-use crate::search::candidates::{place_early, Candidate, CandidatePool, FoundProposal, PlacedCandidate};
+use crate::search::candidates::{place_early, Candidate, CandidatePool, PlacedCandidate};
 use crate::search::context::Context;
 use crate::search::error::SearchError;
 use crate::search::filling::{expected_cycles, fill};
@@ -32,18 +33,18 @@ pub fn fastest_within(
     candidates: &mut CandidatePool,
     floor: &Floor,
     bytes: u64,
-) -> Result<Option<FoundProposal>, SearchError> {
+) -> Result<Option<Proposal>, SearchError> {
     if floor.bytes() > bytes {
         return Ok(None);
     }
     // No buffer ends elsewhere.
     let bytes = bytes.min(candidates.most_bytes().max(floor.bytes())) / ALIGNMENT * ALIGNMENT;
-    let best = floor.placed[0].with_program(ctx)?;
+    let best = floor.placed[0].proposal.clone();
     let floor_bytes = if floor.is_bound { 0 } else { floor.bytes() };
     let mut search =
         WithinSearch { floor_bytes, bytes, best, least_ratio: (1, 1), early_visits: Vec::new(), filled: None };
     for placed in &floor.placed {
-        search.offer(ctx, placed, None)?;
+        search.offer(ctx, placed)?;
     }
     let visit = |(number, candidate): (usize, &Candidate)| Visit {
         live_bytes: candidate.live_bytes(),
@@ -88,7 +89,7 @@ struct WithinSearch {
     floor_bytes: u64,
     bytes: u64,
     /// The answer so far.
-    best: FoundProposal,
+    best: Proposal,
     /// The placed candidate whose copies were issued into gaps for it, if any were.
     filled: Option<PlacedCandidate>,
     /// The least cycles by estimated cycles of what was offered, 1 at most.
@@ -131,8 +132,8 @@ impl WithinSearch {
     fn visit(&mut self, ctx: &mut Context, candidates: &mut CandidatePool, visit: Visit) -> Result<(), SearchError> {
         let candidate = &candidates.all[visit.number];
         if visit.prefetch_bytes > 0 {
-            let (placed, early) = place_early(ctx, &candidate.plans, visit.prefetch_bytes)?;
-            return self.offer(ctx, &placed, Some(early));
+            let placed = place_early(ctx, &candidate.plans, visit.prefetch_bytes)?;
+            return self.offer(ctx, &placed);
         }
         let program = ctx.program(&candidate.plans)?;
         for early in estimates_beside(&program, &candidate.estimates, &[self.bytes]) {
@@ -142,28 +143,22 @@ impl WithinSearch {
             }
         }
         for placed in candidates.place(ctx, visit.number)? {
-            self.offer(ctx, &placed, None)?;
+            self.offer(ctx, &placed)?;
         }
         Ok(())
     }
 
-    /// Take a placed candidate, or what it becomes with its copies issued into gaps, if it fits and is faster. `early` is its
-    /// program if it has early copies.
-    fn offer(
-        &mut self,
-        ctx: &mut Context,
-        placed: &PlacedCandidate,
-        early: Option<Program>,
-    ) -> Result<(), SearchError> {
-        if placed.proposal.sram_bytes > self.bytes {
+    /// Take a placed candidate, or what it becomes with its copies issued into gaps, if it fits and is faster.
+    fn offer(&mut self, ctx: &mut Context, placed: &PlacedCandidate) -> Result<(), SearchError> {
+        if placed.proposal.sram_bytes() > self.bytes {
             return Ok(());
         }
         let late = placed.late_program(ctx)?;
-        if let Some(filling) = Filling::new(&late, placed.placement.clone()) {
+        if let Some(filling) = Filling::new(&late, placed.proposal.placement.clone()) {
             let filled = filling.fill(self.bytes);
             if expected_cycles(placed, filled.cycles()) < self.best.cycles() {
                 let estimate = filled.cycles();
-                let found = fill(ctx, placed, Program::clone(&late), &filled, self.bytes);
+                let found = fill(ctx, placed, Program::clone(&late), &filled);
                 self.note_ratio(found.cycles(), estimate);
                 if self.take(found) {
                     self.filled = Some(placed.clone());
@@ -171,11 +166,8 @@ impl WithinSearch {
             }
         }
         self.note_ratio(placed.proposal.cycles, placed.estimate);
-        if placed.proposal.cycles <= self.best.cycles() {
-            let program = early.unwrap_or_else(|| Program::clone(&late));
-            if self.take(FoundProposal::new(&placed.proposal, program, &placed.placement)) {
-                self.filled = None;
-            }
+        if self.take(placed.proposal.clone()) {
+            self.filled = None;
         }
         Ok(())
     }
@@ -184,12 +176,12 @@ impl WithinSearch {
     fn tighten(&mut self, ctx: &mut Context) -> Result<(), SearchError> {
         let Some(placed) = self.filled.take() else { return Ok(()) };
         let late = placed.late_program(ctx)?;
-        let Some(filling) = Filling::new(&late, placed.placement.clone()) else { return Ok(()) };
-        let (mut too_small, mut enough) = (placed.proposal.sram_bytes, self.best.memory_bytes());
+        let Some(filling) = Filling::new(&late, placed.proposal.placement.clone()) else { return Ok(()) };
+        let (mut too_small, mut enough) = (placed.proposal.sram_bytes(), self.best.memory_bytes());
         while enough > too_small + too_small / ctx.options.placing.fragmentation {
             interrupt::ask();
             let arena_bytes = aligned((too_small + enough) / 2);
-            let found = fill(ctx, &placed, Program::clone(&late), &filling.fill(arena_bytes), arena_bytes);
+            let found = fill(ctx, &placed, Program::clone(&late), &filling.fill(arena_bytes));
             if self.take(found) {
                 enough = self.best.memory_bytes();
             } else {
@@ -213,7 +205,7 @@ impl WithinSearch {
     }
 
     /// Make it the answer if it is faster, or as fast with less SRAM.
-    fn take(&mut self, found: FoundProposal) -> bool {
+    fn take(&mut self, found: Proposal) -> bool {
         let is_better = (found.cycles(), found.memory_bytes()) < (self.best.cycles(), self.best.memory_bytes());
         let is_taken = is_better && (self.floor_bytes..=self.bytes).contains(&found.memory_bytes());
         if is_taken {
@@ -237,7 +229,7 @@ mod tests {
             let mut candidates = CandidatePool::new(ctx, sets).expect("every block fits");
             let floor = Floor::find(ctx, &mut candidates).expect("a place");
             let found = fastest_within(ctx, &mut candidates, &floor, 1800).expect("a place").expect("it fits");
-            assert_eq!((found.memory_bytes(), &found.proposal.plans[..]), (1728, &[rows_at_a_time(0, &[2, 1, 1])][..]));
+            assert_eq!((found.memory_bytes(), &found.plans[..]), (1728, &[rows_at_a_time(0, &[2, 1, 1])][..]));
             assert!(fastest_within(ctx, &mut candidates, &floor, 1471).expect("a place").is_none());
         });
     }

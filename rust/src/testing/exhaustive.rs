@@ -273,7 +273,7 @@ fn layers_of(most: usize, strides: &[i64]) -> impl Strategy<Value = Vec<(i64, i6
 
 /// The fewest cycles of a search's Proposals that take no more than some bytes.
 fn fastest(frontier: &Frontier, bytes: u64) -> Option<u64> {
-    frontier.proposals.iter().filter(|proposal| proposal.sram_bytes <= bytes).map(|proposal| proposal.cycles).min()
+    frontier.proposals.iter().filter(|proposal| proposal.sram_bytes() <= bytes).map(|proposal| proposal.cycles).min()
 }
 
 /// Bytes in use are those counted, but for bands, of which everything is counted as if it were in use at once, and where

@@ -1,6 +1,6 @@
 //! Graphs for the tests of the scheduler: chains, residual networks and joins written down as tables.
 
-use crate::cost::{choose_encoding, Costs};
+use crate::cost::choose_encoding;
 use crate::model::device::Device;
 use crate::model::graph::{CascaderGraph, Input, Layout, Part, Tensor, Work};
 use crate::model::ids::{BufferId, IdVec, PartId, TensorId};
@@ -14,11 +14,9 @@ use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Arrangement, Buffer, Content, Placement, Program};
 use crate::npu::timing::Port;
 use crate::plans::live_bytes::{LiveBytes, Share};
-use crate::plans::options::Options;
 use crate::propagator::Propagator;
-use crate::search::arena::placer;
+use crate::search::arrange;
 use crate::search::uncascaded;
-use crate::search::{arrange, Context};
 
 use crate::schedule::stripe_order::wanted;
 use crate::stripe::{Axis, Region, Span};
@@ -422,11 +420,9 @@ pub fn stacked(program: &Program) -> Placement {
 
 /// The program of a Proposal and where everything lies, made of its decisions.
 pub fn realised(graph: &CascaderGraph, proposal: &Proposal) -> (Program, Placement) {
-    let Proposal { plans, prefetch_bytes, fill_bytes, moves, .. } = proposal;
-    let (options, mut costs, mut placer) = (Options::default(), Costs::default(), placer(graph));
-    let ctx = &mut Context::new(graph, &options, &mut costs, &mut placer);
-    let made = arrange(ctx, plans, *prefetch_bytes, *fill_bytes, *moves);
-    let Arrangement { program, placement } = made.expect("legal plans with a place");
+    let Proposal { plans, issue_order, placement, .. } = proposal;
+    let made = arrange(graph, plans, issue_order.as_ref(), Some(placement));
+    let Arrangement { program, placement } = made.expect("decisions that hold together");
     (program, placement)
 }
 

@@ -10,7 +10,7 @@ use crate::model::ids::{PartId, PoolId};
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{Cost, Home, Layout, NpuOperation, OperationKind, Slab, StripeOperation};
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{Arrangement, Placement, Program, Step};
+use crate::model::program::{Placement, Program, Step};
 use crate::npu::timing::Port;
 use crate::plans::options::Options;
 use crate::plans::options::MOVES;
@@ -371,13 +371,13 @@ fn frontiers_count_the_scarce_pool_and_keep_to_its_limit() {
     let unit = DescribedUnit { memories: memories(slow, memory("dram", (1, 1))), ..unit() };
     let graph = CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..mobilenet_v1() };
     let found = search(&graph, &Options::default()).expect("every Part fits");
-    assert!(found.proposals.iter().all(|proposal| proposal.sram_bytes <= limit));
-    for (proposal, arrangement) in found.proposals.iter().zip(&found.arrangements) {
-        let Arrangement { program, placement } = &**arrangement;
-        assert!(is_right(&graph, program, placement));
+    assert!(found.proposals.iter().all(|proposal| proposal.sram_bytes() <= limit));
+    for proposal in &found.proposals {
+        let (program, placement) = realised(&graph, proposal);
+        assert!(is_right(&graph, &program, &placement));
         assert_eq!(
-            (placement.bytes(), cycles(&graph, described(&graph), program, placement)),
-            (proposal.sram_bytes, proposal.cycles)
+            (placement.bytes(), cycles(&graph, described(&graph), &program, &placement)),
+            (proposal.sram_bytes(), proposal.cycles)
         );
     }
 }
@@ -436,7 +436,7 @@ fn whole_networks_are_planned_and_proved() {
         for unit in [tiled.clone(), plain.clone()] {
             let graph = CascaderGraph { device: Device { unit: Unit::Described(unit) }, ..graph.clone() };
             let found = search(&graph, &Options::default()).expect("every Part fits");
-            assert!(found.proposals[0].sram_bytes * 2 < found.uncascaded_bytes);
+            assert!(found.proposals[0].sram_bytes() * 2 < found.uncascaded_bytes);
             for proposal in &found.proposals {
                 let (program, placement) = realised(&graph, proposal);
                 check(&graph, &program).expect("the program is right");

@@ -13,14 +13,13 @@ use super::program::PyProgram;
 use crate::checker::{check, check_placement};
 use crate::cost::{commands, Costs};
 use crate::model::graph;
+use crate::model::ids::PoolId;
 use crate::model::memory::Memories;
-use crate::model::program::Arrangement;
-use crate::plans::options::{Options, MOVES};
+use crate::model::program::{Arrangement, IssueOrder, IssueSlot, Placement};
 use crate::python::interruptible;
 use crate::python::pickling::class;
 use crate::python::streams::StreamCommand;
-use crate::search::arena::placer;
-use crate::search::{arrange, Context};
+use crate::search::arrange;
 
 /// A program and where its buffers lie.
 #[pyclass(frozen, get_all, name = "Arrangement", module = "ethoscade._core")]
@@ -94,104 +93,80 @@ impl PyArrangement {
     }
 }
 
-/// What is to be arranged: Plans, bytes up to which copies are issued early, bytes that they are then issued into, and the
-/// moves that the memory planner may try.
-pub struct Decisions {
-    pub plans: Vec<crate::model::plan::Plan>,
-    pub prefetch_bytes: u64,
-    pub fill_bytes: u64,
-    pub moves: u32,
+/// An issue order as tuples: of each copy its slot and the slot from which on its buffer is its own; the copy that each load
+/// of a table stands before.
+pub type IssueFields = (Vec<(usize, usize)>, Vec<Option<usize>>);
+
+/// A placement as tuples: offset and pool of each buffer, bytes of each pool.
+pub type PlacementFields = (Vec<u64>, Vec<u32>, Vec<u64>);
+
+/// An issue order of its fields.
+pub fn issue_order((copies, tables): IssueFields) -> IssueOrder {
+    IssueOrder { copies: copies.into_iter().map(|(slot, reserved)| IssueSlot { slot, reserved }).collect(), tables }
 }
 
-impl Decisions {
-    fn read(plans: Vec<PlanSpec>, prefetch_bytes: u64, fill_bytes: u64, moves: u32) -> PyResult<Decisions> {
-        let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-        Ok(Decisions { plans, prefetch_bytes, fill_bytes, moves })
-    }
+/// A placement of its fields.
+pub fn placement((offsets, pools, pool_bytes): PlacementFields) -> Placement {
+    let pools = pools.into_iter().map(PoolId).collect::<Vec<_>>().into();
+    Placement { pool_bytes: pool_bytes.into(), pools, offsets: offsets.into() }
+}
 
-    /// Interleaved and placed as the search does it.
-    pub fn arrange(
-        &self,
+/// A schedule as Python gives it.
+#[derive(FromPyObject)]
+struct ScheduleSpec {
+    plans: Vec<PlanSpec>,
+    issue_order: Option<IssueFields>,
+    placement: Option<PlacementFields>,
+}
+
+impl ScheduleSpec {
+    fn arrange(
+        self,
         py: Python<'_>,
         graph: &Arc<graph::CascaderGraph>,
         tick: Option<&Py<PyAny>>,
     ) -> PyResult<Arrangement> {
-        let Decisions { plans, prefetch_bytes, fill_bytes, moves } = self;
-        let costs = &mut Costs::default();
-        let work = || {
-            let (options, placer) = (Options::default(), &mut placer(graph));
-            arrange(&mut Context::new(graph, &options, costs, placer), plans, *prefetch_bytes, *fill_bytes, *moves)
-        };
-        Ok(interruptible::run(py, tick, work)??)
+        let plans = self.plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
+        let (order, placement) = (self.issue_order.map(issue_order), self.placement.map(placement));
+        Ok(interruptible::run(py, tick, || arrange(graph, &plans, order.as_ref(), placement.as_ref()))??)
     }
 }
 
-/// The program of a set of Plans and where everything lies.
+/// The program of a schedule and where everything lies.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, moves=MOVES, tick=None))]
+#[pyo3(signature = (graph, schedule, tick=None))]
 fn arrange_plans(
     py: Python<'_>,
     graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    prefetch_bytes: u64,
-    fill_bytes: u64,
-    moves: u32,
+    schedule: ScheduleSpec,
     tick: Option<Py<PyAny>>,
 ) -> PyResult<PyArrangement> {
-    let arranged =
-        Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, tick.as_ref())?;
-    PyArrangement::of(py, graph, &arranged)
+    PyArrangement::of(py, graph, &schedule.arrange(py, &graph.graph, tick.as_ref())?)
 }
 
-/// Modelled cycles of the program of a set of Plans, placed as a Proposal's is.
+/// Modelled cycles of the program of a schedule.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, moves=MOVES))]
-fn clock_plans(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    prefetch_bytes: u64,
-    fill_bytes: u64,
-    moves: u32,
-) -> PyResult<u64> {
-    let Arrangement { program, placement } =
-        Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, None)?;
+fn clock_plans(py: Python<'_>, graph: &CascaderGraph, schedule: ScheduleSpec) -> PyResult<u64> {
+    let Arrangement { program, placement } = schedule.arrange(py, &graph.graph, None)?;
     interruptible::run(py, None, || Costs::default().program(&graph.graph, &program, &placement))
 }
 
-/// The command streams that code generation will make of the program of a set of Plans, one for each run of the NPU; none for
-/// a device that is described by data.
+/// The command streams that code generation will make of the program of a schedule, one for each run of the NPU; none for a
+/// device that is described by data.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, moves=MOVES))]
-fn predict_streams(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    prefetch_bytes: u64,
-    fill_bytes: u64,
-    moves: u32,
-) -> PyResult<Vec<Vec<StreamCommand>>> {
-    let Arrangement { program, placement } =
-        Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, None)?;
+fn predict_streams(py: Python<'_>, graph: &CascaderGraph, schedule: ScheduleSpec) -> PyResult<Vec<Vec<StreamCommand>>> {
+    let Arrangement { program, placement } = schedule.arrange(py, &graph.graph, None)?;
     let streams = interruptible::run(py, None, || commands(&graph.graph, &program, &placement))?;
     Ok(streams.iter().map(|stream| stream.iter().map(StreamCommand::from).collect()).collect())
 }
 
-/// Prove the program of a set of Plans right; raises `SchedulingError` with the first complaint.
+/// Prove the program of a schedule right; raises `SchedulingError` with the first complaint.
 #[pyfunction]
-#[pyo3(signature = (graph, plans, prefetch_bytes=0, fill_bytes=0, moves=MOVES))]
-fn check_plans(
-    py: Python<'_>,
-    graph: &CascaderGraph,
-    plans: Vec<PlanSpec>,
-    prefetch_bytes: u64,
-    fill_bytes: u64,
-    moves: u32,
-) -> PyResult<()> {
-    let arranged = Decisions::read(plans, prefetch_bytes, fill_bytes, moves)?.arrange(py, &graph.graph, None)?;
-    let Arrangement { program, placement } = &arranged;
+fn check_plans(py: Python<'_>, graph: &CascaderGraph, schedule: ScheduleSpec) -> PyResult<()> {
+    let Arrangement { program, placement } = schedule.arrange(py, &graph.graph, None)?;
     let proof = || {
-        check(&graph.graph, program).and_then(|()| check_placement(graph.graph.device.memories(), program, placement))
+        check(&graph.graph, &program)
+            .and_then(|()| check_placement(graph.graph.device.memories(), &program, &placement))
     };
     Ok(interruptible::run(py, None, proof)??)
 }

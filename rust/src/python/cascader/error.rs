@@ -147,6 +147,8 @@ impl From<SearchError> for PyErr {
         match error {
             SearchError::Plan(error) => error.into(),
             SearchError::Arena(error) => error.into(),
+            SearchError::IssueOrder => raised(error.to_string(), "issue_order", |_| Ok(())),
+            SearchError::Placement => raised(error.to_string(), "placement", |_| Ok(())),
         }
     }
 }

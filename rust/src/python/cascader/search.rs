@@ -5,107 +5,90 @@ use pyo3::types::PyTuple;
 
 use std::sync::Arc;
 
-use super::arrangement::{Decisions, PyArrangement};
+use super::arrangement::{self, IssueFields, PlacementFields, PyArrangement};
 use super::error::{self, known};
 use super::graph::CascaderGraph;
 use super::plan::{PlanSpec, PyPlan};
-use crate::model::graph;
 use crate::model::plan::Proposal;
-use crate::model::program::Arrangement;
-use crate::plans::options::{Options, MOST_TUNED, MOVES, TUNED};
+use crate::model::program::Placement;
+use crate::plans::options::{Options, MOST_TUNED, TUNED};
 use crate::python::interruptible;
 use crate::python::pickling::class;
-use crate::search::{Frontier, Goal, Search, Stop};
+use crate::search::{arrange, Frontier, Goal, Search, Stop};
 use crate::util::pareto::Epsilon;
 
-/// What a Proposal is made of again: bytes, cycles, the two limits of early copies, Plans.
-type ProposalFields = (u64, u64, u64, u64, u32, Vec<PyPlan>);
+/// `IssueFields` as tuples.
+type IssueTuples<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>);
+
+/// `PlacementFields` as tuples.
+type PlacementTuples<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
+
+/// What a Proposal is made of again: cycles, Plans, issue order, placement.
+type ProposalFields<'py> = (u64, Vec<PyPlan>, Option<IssueTuples<'py>>, PlacementTuples<'py>);
 
 /// A way to run the network, with what it promises.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 #[pyclass(frozen, eq, name = "Proposal", module = "ethoscade._core", skip_from_py_object)]
 struct PyProposal {
     proposal: Proposal,
-    found: Option<FoundIn>,
-}
-
-/// What a search found beside a Proposal's decisions: the program that keeps its promise, of which graph.
-#[derive(Clone)]
-struct FoundIn {
-    graph: Arc<graph::CascaderGraph>,
-    arrangement: Arc<Arrangement>,
-}
-
-impl PartialEq for PyProposal {
-    /// What was found follows from the decisions.
-    fn eq(&self, other: &PyProposal) -> bool {
-        self.proposal == other.proposal
-    }
 }
 
 #[pymethods]
 impl PyProposal {
     #[new]
+    #[pyo3(signature = (cycles, plans, issue_order, placement))]
     fn new(
-        sram_bytes: u64,
         cycles: u64,
-        prefetch_bytes: u64,
-        fill_bytes: u64,
-        moves: u32,
         plans: Vec<PlanSpec>,
+        issue_order: Option<IssueFields>,
+        placement: PlacementFields,
     ) -> PyResult<PyProposal> {
         let plans = plans.into_iter().map(PlanSpec::build).collect::<PyResult<_>>()?;
-        let proposal = Proposal { plans, prefetch_bytes, fill_bytes, moves, sram_bytes, cycles };
-        Ok(PyProposal { proposal, found: None })
+        let issue_order = issue_order.map(arrangement::issue_order);
+        let proposal = Proposal { plans, issue_order, placement: arrangement::placement(placement), cycles };
+        Ok(PyProposal { proposal })
     }
-    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, ProposalFields) {
-        let Proposal { sram_bytes, cycles, prefetch_bytes, fill_bytes, moves, .. } = self.proposal;
-        (class::<PyProposal>(py), (sram_bytes, cycles, prefetch_bytes, fill_bytes, moves, self.plans()))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Py<PyAny>, ProposalFields<'py>)> {
+        let fields = (self.proposal.cycles, self.plans(), self.issue_order(py)?, self.placement(py)?);
+        Ok((class::<PyProposal>(py), fields))
     }
     fn __hash__(&self) -> u64 {
-        self.proposal.sram_bytes ^ self.proposal.cycles.rotate_left(32)
+        self.proposal.sram_bytes() ^ self.proposal.cycles.rotate_left(32)
     }
     #[getter]
     fn sram_bytes(&self) -> u64 {
-        self.proposal.sram_bytes
+        self.proposal.sram_bytes()
     }
     #[getter]
     fn cycles(&self) -> u64 {
         self.proposal.cycles
     }
     #[getter]
-    fn prefetch_bytes(&self) -> u64 {
-        self.proposal.prefetch_bytes
-    }
-    #[getter]
-    fn fill_bytes(&self) -> u64 {
-        self.proposal.fill_bytes
-    }
-    #[getter]
-    fn moves(&self) -> u32 {
-        self.proposal.moves
-    }
-    #[getter]
     fn plans(&self) -> Vec<PyPlan> {
         self.proposal.plans.iter().map(PyPlan::from).collect()
     }
-    /// Its program and where everything lies: as found, where that was for this very graph, else made again.
+    #[getter]
+    fn issue_order<'py>(&self, py: Python<'py>) -> PyResult<Option<IssueTuples<'py>>> {
+        let Some(order) = &self.proposal.issue_order else { return Ok(None) };
+        let copies = order.copies.iter().map(|copy| (copy.slot, copy.reserved));
+        Ok(Some((PyTuple::new(py, copies)?, PyTuple::new(py, &order.tables)?)))
+    }
+    #[getter]
+    fn placement<'py>(&self, py: Python<'py>) -> PyResult<PlacementTuples<'py>> {
+        let Placement { pool_bytes, pools, offsets } = &self.proposal.placement;
+        let pools = PyTuple::new(py, pools.iter().map(|pool| pool.0))?;
+        Ok((PyTuple::new(py, offsets.iter())?, pools, PyTuple::new(py, pool_bytes.iter())?))
+    }
+    /// Its program and where everything lies.
     #[pyo3(signature = (graph, tick=None))]
     fn arrangement(&self, py: Python<'_>, graph: &CascaderGraph, tick: Option<Py<PyAny>>) -> PyResult<PyArrangement> {
-        if let Some(found) = self.found.as_ref().filter(|found| Arc::ptr_eq(&found.graph, &graph.graph)) {
-            return PyArrangement::of(py, graph, &found.arrangement);
-        }
-        let Proposal { plans, prefetch_bytes, fill_bytes, moves, .. } = self.proposal.clone();
-        let decisions = Decisions { plans, prefetch_bytes, fill_bytes, moves };
-        PyArrangement::of(py, graph, &decisions.arrange(py, &graph.graph, tick.as_ref())?)
-    }
-    /// The same decisions without the program, which may be large.
-    fn without_program(&self) -> PyProposal {
-        PyProposal { proposal: self.proposal.clone(), found: None }
+        let Proposal { plans, issue_order, placement, .. } = &self.proposal;
+        let work = || arrange(&graph.graph, plans, issue_order.as_ref(), Some(placement));
+        PyArrangement::of(py, graph, &interruptible::run(py, tick.as_ref(), work)??)
     }
     fn __repr__(&self) -> String {
         let p = &self.proposal;
-        format!("Proposal({} bytes, {} cycles, {} plans)", p.sram_bytes, p.cycles, p.plans.len())
+        format!("Proposal({} bytes, {} cycles, {} plans)", p.sram_bytes(), p.cycles, p.plans.len())
     }
 }
 
@@ -134,7 +117,6 @@ impl PyFrontier {
     ) -> PyResult<PyFrontier> {
         let frontier = Frontier {
             proposals: Vec::new(),
-            arrangements: Vec::new(),
             plans_considered,
             proposals_considered,
             uncascaded_bytes,
@@ -238,28 +220,18 @@ fn options_of(max_group: Option<usize>, resolution: Option<u64>, tuning: &[(Stri
     Ok(options)
 }
 
-/// A frontier of a graph, whose Proposals know their programs.
-fn frontier_of(py: Python<'_>, graph: &Arc<graph::CascaderGraph>, mut frontier: Frontier) -> PyResult<PyFrontier> {
-    let decided = std::mem::take(&mut frontier.proposals).into_iter();
-    let found = decided.zip(std::mem::take(&mut frontier.arrangements)).map(|(proposal, arrangement)| {
-        let found = FoundIn { graph: Arc::clone(graph), arrangement };
-        PyProposal { proposal, found: Some(found) }
-    });
-    let proposals = PyTuple::new(py, found.collect::<Vec<_>>())?.unbind();
-    Ok(PyFrontier { frontier, proposals })
-}
-
 /// The search of one graph. What several goals need is made once and kept.
 #[pyclass(frozen, name = "Search", module = "ethoscade._core")]
 struct PySearch {
-    graph: Arc<graph::CascaderGraph>,
     search: Search,
 }
 
 impl PySearch {
     fn run(&self, py: Python<'_>, goal: Goal, tick: Option<&Py<PyAny>>) -> PyResult<PyFrontier> {
-        let found = interruptible::run(py, tick, || self.search.run(goal))??;
-        frontier_of(py, &self.graph, found)
+        let mut frontier = interruptible::run(py, tick, || self.search.run(goal))??;
+        let found = std::mem::take(&mut frontier.proposals).into_iter().map(|proposal| PyProposal { proposal });
+        let proposals = PyTuple::new(py, found.collect::<Vec<_>>())?.unbind();
+        Ok(PyFrontier { frontier, proposals })
     }
 }
 
@@ -274,8 +246,7 @@ impl PySearch {
         tuning: Vec<(String, u64)>,
     ) -> PyResult<PySearch> {
         let options = options_of(max_group, resolution, &tuning)?;
-        let graph = Arc::clone(&graph.graph);
-        Ok(PySearch { search: Search::new(Arc::clone(&graph), options), graph })
+        Ok(PySearch { search: Search::new(Arc::clone(&graph.graph), options) })
     }
     /// Whether `budget_bytes` are enough.
     #[pyo3(signature = (budget_bytes, tick=None))]
@@ -306,7 +277,6 @@ impl PySearch {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FINEST_RESOLUTION", FINEST_RESOLUTION)?;
-    module.add("MOVES", MOVES)?;
     module.add_class::<PyPlan>()?;
     module.add_class::<PyProposal>()?;
     module.add_class::<PyFrontier>()?;

@@ -18,7 +18,7 @@ use crate::model::device::KERNELS_IN_FLIGHT;
 use crate::model::ids::BufferId;
 use crate::model::memory::aligned;
 use crate::model::memory::Memories;
-use crate::model::program::{CopySource, Program, Step};
+use crate::model::program::{CopySource, IssueOrder, IssueSlot, Program, Step};
 use crate::schedule::estimate::{Estimate, Load};
 
 /// A copy of constants, and the kernel that waits for it.
@@ -58,25 +58,11 @@ pub struct TableLoad {
     pub free: usize,
 }
 
-/// Where a copy is issued, and from which slot on its buffer is kept free for it.
-#[derive(Clone, Copy)]
-pub struct IssueSlot {
-    pub slot: usize,
-    pub reserved: usize,
-}
-
 /// Where all copies are issued.
 pub struct Issue {
-    pub places: IssuePlaces,
+    pub order: IssueOrder,
     pub peak_bytes: u64,
     pub cycles: u64,
-}
-
-/// Where everything is issued that is no kernel.
-pub struct IssuePlaces {
-    pub copies: Vec<IssueSlot>,
-    /// The copy that each load of a table stands right before; None if it stands right before its user.
-    pub tables: Vec<Option<usize>>,
 }
 
 impl Issuer {
@@ -130,12 +116,12 @@ impl Issuer {
     /// Issue every copy at its slot of `wanted`, or as soon afterwards as memory and the transfer before it allow.
     pub fn issue(&self, wanted: &[usize], limit_bytes: u64) -> Issue {
         let mut live = Live { bytes: self.live.clone(), limit_bytes };
-        let (places, cycles) = self.issue_into(wanted, &mut live);
-        Issue { places, peak_bytes: live.bytes.into_iter().max().unwrap_or(0), cycles }
+        let (order, cycles) = self.issue_into(wanted, &mut live);
+        Issue { order, peak_bytes: live.bytes.into_iter().max().unwrap_or(0), cycles }
     }
 
-    /// As `issue`, with another notion of memory. Returns the places and the cycles of the program.
-    pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (IssuePlaces, u64) {
+    /// As `issue`, with another notion of memory. Returns the order and the cycles of the program.
+    pub fn issue_into(&self, wanted: &[usize], memory: &mut impl Memory) -> (IssueOrder, u64) {
         let mut places: Vec<IssueSlot> = Vec::with_capacity(self.copies.len());
         let mut clock = Estimate::of_copies(self.copies.len());
         let (mut numbers, mut arrived) = (Vec::with_capacity(self.copies.len()), 0);
@@ -167,7 +153,7 @@ impl Issuer {
                 None => clock.call(),
             }
         }
-        (IssuePlaces { copies: places, tables: tables.places }, clock.end())
+        (IssueOrder { copies: places, tables: tables.places }, clock.end())
     }
 
     /// The first slot from `wanted` on at which memory allows copy `index` to be issued.

@@ -13,11 +13,11 @@ mod latest_start;
 use crate::model::graph::CascaderGraph;
 use crate::model::memory::aligned;
 use crate::model::memory::Memories;
-use crate::model::program::{Placement, Program};
+use crate::model::program::{IssueOrder, Placement, Program};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
-use issue::{live_bytes, Copy, IssuePlaces, Issuer};
+use issue::{live_bytes, Copy, Issue, Issuer};
 
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
@@ -28,21 +28,30 @@ pub fn peak_bytes(program: &Program) -> u64 {
 ///
 /// The buffer of such a copy belongs to it as long before as kernels in flight may still use other bytes: one that had
 /// to wait for them would hold up the front end, and the transfers behind it.
-pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) {
+pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) -> IssueOrder {
     let issuer = with_latest_starts(program);
-    if issuer.copies.is_empty() || limit_bytes == 0 {
-        return;
-    }
-    let issue = issuer.issued(limit_bytes);
-    issue_at(graph, program, &issuer, &issue.places);
+    let Issue { order, .. } = issuer.issued(limit_bytes);
+    issue_at(graph, program, &issuer, &order);
+    order
 }
 
-/// Let copies stand where they are issued.
-fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, places: &IssuePlaces) {
-    let mut copies = issuer.copies.iter().zip(&places.copies).enumerate().peekable();
+/// Let the copies of a program, each right before its first use, stand where an order has them; None where it is of another
+/// program.
+pub fn issue(graph: &CascaderGraph, program: &mut Program, order: &IssueOrder) -> Option<()> {
+    let issuer = Issuer::new(program);
+    let is_own = order.copies.len() == issuer.copies.len()
+        && order.tables.len() == issuer.tables.len()
+        && order.copies.is_sorted_by_key(|copy| copy.slot)
+        && order.copies.iter().zip(&issuer.copies).all(|(at, copy)| at.reserved <= at.slot && at.slot <= copy.user)
+        && order.tables.iter().flatten().all(|&copy| copy < order.copies.len());
+    is_own.then(|| issue_at(graph, program, &issuer, order))
+}
+
+fn issue_at(graph: &CascaderGraph, program: &mut Program, issuer: &Issuer, issue_order: &IssueOrder) {
+    let mut copies = issuer.copies.iter().zip(&issue_order.copies).enumerate().peekable();
     let mut ahead = vec![Vec::new(); issuer.copies.len()];
     let mut late = Vec::new();
-    for (load, place) in issuer.tables.iter().zip(&places.tables) {
+    for (load, place) in issuer.tables.iter().zip(&issue_order.tables) {
         match place {
             Some(copy) => ahead[*copy].push(load.step),
             None => late.push((load.user, load.step)),
@@ -82,7 +91,7 @@ pub struct Filling {
 pub struct FilledHoles<'a> {
     filling: &'a Filling,
     cycles: u64,
-    places: IssuePlaces,
+    order: IssueOrder,
     holes: Holes<'a>,
 }
 
@@ -112,8 +121,8 @@ impl Filling {
     pub fn fill(&self, room_bytes: u64) -> FilledHoles<'_> {
         let by = |latest_starts| {
             let mut holes = Holes::new(&self.arena, room_bytes);
-            let (places, cycles) = self.issuer.issue_into(latest_starts, &mut holes);
-            FilledHoles { filling: self, cycles, places, holes }
+            let (order, cycles) = self.issuer.issue_into(latest_starts, &mut holes);
+            FilledHoles { filling: self, cycles, order, holes }
         };
         let mut best = by(&self.issuer.latest_starts);
         for latest_starts in &self.issuer.other_starts {
@@ -137,6 +146,11 @@ impl FilledHoles<'_> {
         self.filling.arena.busy_bytes().max(self.holes.end())
     }
 
+    /// Where the program's copies are issued.
+    pub fn order(&self) -> &IssueOrder {
+        &self.order
+    }
+
     /// Issue the program's copies like this. Returns where all buffers lie then.
     pub fn apply(&self, graph: &CascaderGraph, program: &mut Program) -> Placement {
         let Filling { issuer, placed, .. } = self.filling;
@@ -144,7 +158,7 @@ impl FilledHoles<'_> {
         for (index, copy) in issuer.copies.iter().enumerate() {
             offsets[copy.buffer] = self.holes.offset(index);
         }
-        issue_at(graph, program, issuer, &self.places);
+        issue_at(graph, program, issuer, &self.order);
         let ends = program.buffers.iter_ids().map(|(id, buffer)| (placed.pools[id], offsets[id] + buffer.size_bytes));
         let mut pool_bytes = placed.pool_bytes.clone();
         pool_bytes[Memories::SCARCE] =
