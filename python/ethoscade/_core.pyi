@@ -377,9 +377,10 @@ class Arrangement:
     def pool_bytes(self) -> tuple[int, ...]: ...
 
 TunedName = Literal[
-    "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "outlook", "hidden_fineness",
-    "limit_halvings", "placing.moves", "placing.floor_moves", "placing.floor_tries", "placing.rounds",
-    "placing.fill_margin", "placing.fragmentation", "filling.rounds", "lean.resolution", "lean.max_points", "visits",
+    "max_points", "max_fork", "max_steps", "max_fills", "refined_up_to", "refinement", "open_group_bound",
+    "hidden_fineness", "limit_halvings", "placing.moves", "placing.floor_moves", "placing.floor_tries",
+    "placing.rounds", "placing.fill_margin", "placing.fragmentation", "filling.rounds", "lean.resolution",
+    "lean.max_points", "visits",
 ]  # fmt: skip
 """Figures of the search that were chosen by measuring; `rust/src/plans/options.rs` says what each is."""
 

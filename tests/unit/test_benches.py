@@ -212,9 +212,11 @@ def test_losses_are_asked_at_each_point_between_and_beyond() -> None:
 
 
 def test_what_a_figure_loses_is_a_mean_of_ratios() -> None:
-    before = [ablation.Found(((100, 40), (200, 10)), 1.0), ablation.Found(((50, 8),), 1.0)]
-    after = [ablation.Found(((200, 40), (400, 10)), 3.0), ablation.Found(((50, 8),), 1.0)]
-    floors, cycles, seconds = ablation.compared(before, after)
+    before = [ablation.Found(((100, 40), (200, 10)), (40, 40, 10), 1.0), ablation.Found(((50, 8),), (8,), 1.0)]
+    after = [ablation.Found(((200, 40), (400, 10)), (80, 80, 20), 3.0), ablation.Found(((50, 8),), (8,), 1.0)]
+    floors, cycles, worst, answers, seconds = ablation.compared(before, after)
     assert floors == pytest.approx(2**0.5) and seconds == 2.0
     # Budgets of 100, 150 and 200 bytes, and of 50: the leanest counts where nothing fits.
-    assert cycles == pytest.approx(4 ** (1 / 4))
+    assert before[0].budgets == (100, 150, 200) and before[1].budgets == (50,)
+    assert (cycles, worst) == (pytest.approx(4 ** (1 / 6)), pytest.approx(4 ** (1 / 3)))
+    assert answers == pytest.approx(2**0.5)

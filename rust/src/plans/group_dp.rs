@@ -283,7 +283,7 @@ impl GroupDp<'_, '_> {
 
     /// The bound of open groups, by the fronts so far. Exact fronts compare open groups by their profiles instead.
     fn bound_open_groups(&self) -> OpenGroupBound {
-        if self.options.outlook == 0 || self.by_profile() {
+        if self.options.open_group_bound == 0 || self.by_profile() {
             return OpenGroupBound::unknown(self.groups.len());
         }
         let groups = self.bands.firsts().zip(self.groups).map(|(first, group)| {

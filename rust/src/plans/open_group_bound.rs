@@ -185,8 +185,14 @@ mod tests {
     }
 
     /// The front of a network if as good as nothing is thinned.
-    fn front(graph: &CascaderGraph, outlook: u64, least_bytes: u64) -> Vec<(u64, u64)> {
-        let fine = Options { resolution: 1 << 20, max_points: 10_000, max_fork: 10_000, outlook, ..Options::default() };
+    fn front(graph: &CascaderGraph, open_group_bound: u64, least_bytes: u64) -> Vec<(u64, u64)> {
+        let fine = Options {
+            resolution: 1 << 20,
+            max_points: 10_000,
+            max_fork: 10_000,
+            open_group_bound,
+            ..Options::default()
+        };
         let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
         let range = ArenaRange { least_bytes, ..ArenaRange::ALL };
         let table = enumerate(graph, &fine, &Pass { range, ..Pass::new(&fine, CopyCost::Serial) }, costs, rows);
@@ -205,8 +211,8 @@ mod tests {
     #[test]
     fn most_open_groups_of_a_deep_network_are_dropped() {
         let graph = mobilenet_v1();
-        let considered = |outlook| {
-            let options = Options { outlook, ..Options::default() };
+        let considered = |open_group_bound| {
+            let options = Options { open_group_bound, ..Options::default() };
             let (costs, rows) = (&mut Costs::default(), &mut RowTable::default());
             enumerate(&graph, &options, &Pass::new(&options, CopyCost::Serial), costs, rows).considered
         };

@@ -31,7 +31,7 @@ pub struct Options {
     /// How much finer passes are that follow cheap ones: larger finds more in more time, 0 or 1 nothing new.
     pub refinement: u64,
     /// Whether open groups are pruned by a lower bound of their bytes and cycles: 0 prunes none.
-    pub outlook: u64,
+    pub open_group_bound: u64,
     /// Fronts of cross-group prefetch are thinned with this multiple of `resolution`.
     pub hidden_fineness: u64,
     /// How often a geometric mean is put between neighbouring limits for early copies.
@@ -114,7 +114,7 @@ impl Default for Options {
             max_fills: 1 << 24,
             refined_up_to: CHEAP_PLANS,
             refinement: 4,
-            outlook: 1,
+            open_group_bound: 1,
             hidden_fineness: 4,
             limit_halvings: 3,
             placing: PlacingOptions {
@@ -140,7 +140,7 @@ pub const TUNED: [(&str, u64); 19] = [
     ("max_fills", 0),
     ("refined_up_to", 0),
     ("refinement", 0),
-    ("outlook", 0),
+    ("open_group_bound", 0),
     ("hidden_fineness", 0),
     ("limit_halvings", 0),
     ("placing.moves", 0),
@@ -173,7 +173,7 @@ impl Options {
             "max_fills" => self.max_fills = value as usize,
             "refined_up_to" => self.refined_up_to = value,
             "refinement" => self.refinement = value,
-            "outlook" => self.outlook = value,
+            "open_group_bound" => self.open_group_bound = value,
             "hidden_fineness" => self.hidden_fineness = value,
             "placing.moves" => self.placing.moves = value as u32,
             "placing.floor_moves" => self.placing.floor_moves = value as u32,

@@ -153,8 +153,8 @@ impl FrontSearch<'_, '_, '_> {
         if !self.effort.spend_share(candidate.steps, share) {
             return Ok(false);
         }
-        if pending.estimate.prefetch_bytes > 0 {
-            let placed = place_early(self.ctx, &candidate.plans, pending.estimate.prefetch_bytes)?;
+        if let Some(prefetch_bytes) = pending.estimate.prefetch_bytes {
+            let placed = place_early(self.ctx, &candidate.plans, prefetch_bytes)?;
             self.note(placed);
             return Ok(true);
         }
@@ -175,7 +175,7 @@ impl FrontSearch<'_, '_, '_> {
             pending.retain(|pending| !self.is_dominated(pending));
             let is_last = round == rounds;
             if is_last {
-                pending.retain(|pending| pending.estimate.prefetch_bytes == 0);
+                pending.retain(|pending| pending.estimate.prefetch_bytes.is_none());
             }
             let mut front = pareto_front(pending.clone());
             self.candidates.thin(&mut front);
@@ -210,7 +210,7 @@ impl FrontSearch<'_, '_, '_> {
             let ProgramEstimate { prefetch_bytes, peak_bytes, cycles } = one.estimate;
             let (bytes, slower) = (peak_bytes + peak_bytes / margin, cycles + one.cycles() / margin);
             let is_slower = self.cycles_within(bytes) <= slower;
-            if prefetch_bytes > 0 && !is_slower && !numbers.contains(&one.candidate) {
+            if prefetch_bytes.is_some() && !is_slower && !numbers.contains(&one.candidate) {
                 numbers.push(one.candidate);
             }
         }

@@ -50,7 +50,7 @@ pub fn fastest_within(
         live_bytes: candidate.live_bytes(),
         bound: candidate.least_cycles(bytes),
         number,
-        prefetch_bytes: 0,
+        prefetch_bytes: None,
     };
     let late = candidates.all.iter().enumerate().map(visit).collect();
     let visits = ctx.options.visits;
@@ -70,8 +70,8 @@ struct Visit {
     bound: u64,
     /// The candidate.
     number: usize,
-    /// Bytes up to which copies are early; 0 for none.
-    prefetch_bytes: u64,
+    /// Bytes up to which copies are early, if any are.
+    prefetch_bytes: Option<u64>,
 }
 
 impl Point for Visit {
@@ -131,13 +131,13 @@ impl WithinSearch {
     /// Place one candidate and offer it; without early copies, note what it is estimated to take with some.
     fn visit(&mut self, ctx: &mut Context, candidates: &mut CandidatePool, visit: Visit) -> Result<(), SearchError> {
         let candidate = &candidates.all[visit.number];
-        if visit.prefetch_bytes > 0 {
-            let placed = place_early(ctx, &candidate.plans, visit.prefetch_bytes)?;
+        if let Some(prefetch_bytes) = visit.prefetch_bytes {
+            let placed = place_early(ctx, &candidate.plans, prefetch_bytes)?;
             return self.offer(ctx, &placed);
         }
         let program = ctx.program(&candidate.plans)?;
         for early in estimates_beside(&program, &candidate.estimates, &[self.bytes]) {
-            if early.prefetch_bytes > 0 {
+            if early.prefetch_bytes.is_some() {
                 let (prefetch_bytes, live_bytes, bound) = (early.prefetch_bytes, early.peak_bytes, early.cycles);
                 self.early_visits.push(Visit { bound, prefetch_bytes, live_bytes, ..visit });
             }

@@ -170,8 +170,8 @@ impl FilledHoles<'_> {
 /// An estimate of a program's bytes and cycles before it is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramEstimate {
-    /// Bytes up to which copies of constants are issued early; 0 for none.
-    pub prefetch_bytes: u64,
+    /// Bytes up to which copies of constants are issued early; None if all are right before their first use.
+    pub prefetch_bytes: Option<u64>,
     /// Most bytes in use at any step.
     pub peak_bytes: u64,
     /// Estimated cycles.
@@ -185,12 +185,12 @@ pub struct ProgramEstimate {
 pub fn estimates(program: &Program, extra: &[u64], halvings: u32) -> Vec<ProgramEstimate> {
     let issuer = with_latest_starts(program);
     let (own, cycles) = (peak_bytes(program), total_cycles(program));
-    let mut found = vec![ProgramEstimate { prefetch_bytes: 0, peak_bytes: own, cycles }];
+    let mut found = vec![ProgramEstimate { prefetch_bytes: None, peak_bytes: own, cycles }];
     for limit in limits(&issuer, own, extra, halvings) {
         let issue = issuer.issued(limit);
         let peak_bytes = issue.peak_bytes.max(own);
         if found.iter().all(|known| issue.cycles < known.cycles) {
-            found.push(ProgramEstimate { prefetch_bytes: limit, peak_bytes, cycles: issue.cycles });
+            found.push(ProgramEstimate { prefetch_bytes: Some(limit), peak_bytes, cycles: issue.cycles });
         }
     }
     found
@@ -202,10 +202,10 @@ pub fn estimates(program: &Program, extra: &[u64], halvings: u32) -> Vec<Program
 pub fn estimates_beside(program: &Program, known: &[ProgramEstimate], beside: &[u64]) -> Vec<ProgramEstimate> {
     let issuer = with_latest_starts(program);
     let own = known.first().map_or(0, |estimate| estimate.peak_bytes);
-    let is_new = |limit: &&u64| **limit >= own && known.iter().all(|estimate| estimate.prefetch_bytes != **limit);
+    let is_new = |limit: &&u64| **limit >= own && known.iter().all(|estimate| estimate.prefetch_bytes != Some(**limit));
     let estimate = |&limit: &u64| {
         let issue = issuer.issued(limit);
-        ProgramEstimate { prefetch_bytes: limit, peak_bytes: issue.peak_bytes.max(own), cycles: issue.cycles }
+        ProgramEstimate { prefetch_bytes: Some(limit), peak_bytes: issue.peak_bytes.max(own), cycles: issue.cycles }
     };
     let mut found: Vec<ProgramEstimate> = known.to_vec();
     found.extend(beside.iter().filter(is_new).filter(|_| !issuer.copies.is_empty()).map(estimate));
@@ -357,8 +357,11 @@ mod tests {
         for (graph, staging) in [(mobilenet_v1(), Staging::Whole), (mobilenet_v2(), Staging::Sliced)] {
             let program = staged(&graph, staging);
             let estimates = estimates(&program, &[], HALVINGS);
-            let none =
-                ProgramEstimate { prefetch_bytes: 0, peak_bytes: peak_bytes(&program), cycles: total_cycles(&program) };
+            let none = ProgramEstimate {
+                prefetch_bytes: None,
+                peak_bytes: peak_bytes(&program),
+                cycles: total_cycles(&program),
+            };
             assert!(estimates[0] == none && estimates.len() > 1);
             let better =
                 |a: &ProgramEstimate, b: &ProgramEstimate| a.prefetch_bytes < b.prefetch_bytes && a.cycles > b.cycles;

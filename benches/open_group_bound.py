@@ -1,6 +1,6 @@
-"""What it saves that open groups which can come to nothing are dropped, and what that changes: of every shared model.
+"""What pruning open groups by a lower bound saves, and what it changes: of every shared model.
 
-    python benches/outlook.py [MODEL ...]
+    python benches/open_group_bound.py [MODEL ...]
 
 Each model is searched once, not refined, with and without: Plans considered, and CPU seconds of its frontier, each with
 what is left of it; then floor, and cycles within budgets as `ablation.py` takes them, over those of
@@ -19,17 +19,17 @@ from harness import cpu_seconds, default_target, named_models, network_of
 from model_files import NO_MODELS, model_folder
 
 
-def searched(graph: _core.CascaderGraph, outlook: int) -> tuple[Found, int]:
+def searched(graph: _core.CascaderGraph, bound: int) -> tuple[Found, int]:
     """The frontier, with the seconds it took, and how many Plans were considered."""
-    search = _core.Search(graph, tuning=[("outlook", outlook), ("refined_up_to", 0)])
+    search = _core.Search(graph, tuning=[("open_group_bound", bound), ("refined_up_to", 0)])
     found, seconds = cpu_seconds(search.frontier)
-    return Found(tuple((one.sram_bytes, one.cycles) for one in found.proposals), seconds), found.plans_considered
+    return Found(tuple((one.sram_bytes, one.cycles) for one in found.proposals), (), seconds), found.plans_considered
 
 
 def row(name: str, without: list[tuple[Found, int]], within: list[tuple[Found, int]]) -> str:
     """What there is to tell of some models."""
     before, after = ([found for found, _ in some] for some in (without, within))
-    floor, cycles, left = compared(before, after)
+    floor, cycles, _, _, left = compared(before, after)
     all_plans, plans = (sum(plans for _, plans in some) for some in (without, within))
     all_seconds, seconds = (sum(found.seconds for found in some) for some in (before, after))
     told = f"{name:36}{all_plans:>12,}{plans:>12,}{plans / max(all_plans, 1):>6.2f}"
