@@ -105,6 +105,6 @@ def test_a_session_survives_what_ends_its_child() -> None:
         with pytest.raises(VerificationError, match="signal 9"):
             session.run(everything, graph.inputs, graph.outputs, [values])
         again = session.run(everything, graph.inputs, graph.outputs, [values])
-        with pytest.raises(litert.Refused, match="LiteRT refuses"):
+        with pytest.raises(litert.LitertRefusal, match="LiteRT refuses"):
             session.run(everything, (), graph.outputs, [{}])
     assert np.array_equal(first[0][graph.outputs[0]], again[0][graph.outputs[0]])

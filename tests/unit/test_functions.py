@@ -115,7 +115,7 @@ def test_no_runtime_has_powers_of_quantised_numbers(dtype: DType, interpreter: l
     tensors = [TensorRecord("x", (4,), dtype, q), TensorRecord("e", (1,), dtype, q, np.array([20], dtype.numpy))]
     operator = OperatorRecord("POW", 1, (0, 1), (2,), None, {})
     model = write_file("power", [*tensors, TensorRecord("y", (4,), dtype, q)], [operator], (0,), (2,))
-    with litert.Session(model, "power", interpreter) as session, pytest.raises(litert.Refused):
+    with litert.Session(model, "power", interpreter) as session, pytest.raises(litert.LitertRefusal):
         session.run([0], [0], [2], [{0: np.ones(4, dtype.numpy)}])
 
 

@@ -136,7 +136,7 @@ def test_no_runtime_has_kernels_of_what_nobody_judges(kind: str, dtype: DType) -
             with litert.Session(graph.source, graph.name, runtime) as session:
                 try:
                     session.run([0], graph.inputs, graph.outputs, inputs)
-                except litert.Refused:
+                except litert.LitertRefusal:
                     assert refuses, runtime.name
                 else:
                     assert not refuses, runtime.name
@@ -165,7 +165,7 @@ def test_a_sum_that_is_multiplied_by_one_or_more_has_no_judge(dtype: DType) -> N
             with litert.Session(graph.source, graph.name, runtime) as session:
                 try:
                     session.run([0], graph.inputs, graph.operators[0].outputs, inputs)
-                except litert.Refused:
+                except litert.LitertRefusal:
                     assert refuses, runtime.name
                 else:
                     assert not refuses, runtime.name

@@ -53,7 +53,7 @@ class Advice:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class CheckedNetwork:
     """A prepared network with what it costs layer by layer: what rules read.
 
     `float_borders` has each operator between a float input or output and its quantised counterpart, with these two.
@@ -103,7 +103,7 @@ class Looked:
         return cycles > 0 and cycles >= _WORTH * self.table.cycles
 
 
-def advise(looked: Looked, dead: Sequence[DeadChannels]) -> tuple[Advice, ...]:
+def advise(looked: CheckedNetwork, dead: Sequence[DeadChannels]) -> tuple[Advice, ...]:
     """All advice: first about the CPU and the borders, then by the cycles at stake, then about bytes."""
     first = [*_refused(looked), *_cut_in_parts(looked), *_float_borders(looked)]
     about_cycles = [
@@ -117,7 +117,7 @@ def advise(looked: Looked, dead: Sequence[DeadChannels]) -> tuple[Advice, ...]:
 # --- what the NPU does not run ----------------------------------------------------------------------------------------
 
 
-def _refused(looked: Looked) -> Iterator[Advice]:
+def _refused(looked: CheckedNetwork) -> Iterator[Advice]:
     """Operators on the CPU: those that compute floats together, others by kind and reason; none at float borders."""
     graph = looked.graph
     on_cpu = [
@@ -166,7 +166,7 @@ def _way_out(kind: str) -> str:
     )
 
 
-def _cut_in_parts(looked: Looked) -> Iterator[Advice]:
+def _cut_in_parts(looked: CheckedNetwork) -> Iterator[Advice]:
     """Operators on the CPU between two programs of the NPU."""
     rows = looked.table.rows
     on_npu = [number for number, row in enumerate(rows) if row.operations]
@@ -183,7 +183,7 @@ def _cut_in_parts(looked: Looked) -> Iterator[Advice]:
         )
 
 
-def _float_borders(looked: Looked) -> Iterator[Advice]:
+def _float_borders(looked: CheckedNetwork) -> Iterator[Advice]:
     """Float inputs and outputs that the caller could quantise."""
     graph, borders = looked.graph, looked.float_borders
     if not borders:
@@ -204,7 +204,7 @@ def _float_borders(looked: Looked) -> Iterator[Advice]:
 # --- what bounds the NPU ----------------------------------------------------------------------------------------------
 
 
-def _weights(looked: Looked) -> Iterator[Advice]:
+def _weights(looked: CheckedNetwork) -> Iterator[Advice]:
     """Weights that take longer to bring than half of everything else takes."""
     memory, cycles = looked.target.constants, looked.weight_cycles
     if 2 * cycles <= looked.table.cycles or not looked.table.cycles:
@@ -227,7 +227,7 @@ def _weights(looked: Looked) -> Iterator[Advice]:
     )
 
 
-def _bound_by_tensors(looked: Looked) -> Iterator[Advice]:
+def _bound_by_tensors(looked: CheckedNetwork) -> Iterator[Advice]:
     """Operators that wait for feature maps."""
     memory = looked.target.arena
     found = [row for row in looked.table.rows if row.bound == memory.name and row.kind not in _MOVES]
@@ -246,13 +246,13 @@ def _bound_by_tensors(looked: Looked) -> Iterator[Advice]:
     )
 
 
-def _balance(looked: Looked, memory: Memory) -> float:
+def _balance(looked: CheckedNetwork, memory: Memory) -> float:
     """Multiply-accumulates per byte of a memory from which on an operator is compute-bound."""
     bytes_per_cycle = Fraction(*memory.bytes_per_cycle)
     return float(looked.target.accelerator.macs / bytes_per_cycle)
 
 
-def _idle_lanes(looked: Looked) -> Iterator[Advice]:
+def _idle_lanes(looked: CheckedNetwork) -> Iterator[Advice]:
     """Convolutions whose channels do not fill the multipliers: counted by the rules of docs/timing.md."""
     for operation, encoded in zip(looked.npu.operations, looked.encoded, strict=True):
         row = next(
@@ -332,7 +332,7 @@ class _Lanes:
         )
 
 
-def _depthwise(looked: Looked) -> Iterator[Advice]:
+def _depthwise(looked: CheckedNetwork) -> Iterator[Advice]:
     """Depthwise convolutions of few channels: a full one takes the same cycles of the multipliers."""
     rows = {of.index: row for of, row in zip(looked.operators, looked.table.rows, strict=True)}
     few = [
@@ -354,7 +354,7 @@ def _depthwise(looked: Looked) -> Iterator[Advice]:
         )
 
 
-def _sixteen_bits(looked: Looked) -> Iterator[Advice]:
+def _sixteen_bits(looked: CheckedNetwork) -> Iterator[Advice]:
     """Convolutions of 16-bit activations."""
     graph = looked.graph
     found = [
@@ -373,7 +373,7 @@ def _sixteen_bits(looked: Looked) -> Iterator[Advice]:
         )
 
 
-def _last_function(looked: Looked) -> Iterator[Advice]:
+def _last_function(looked: CheckedNetwork) -> Iterator[Advice]:
     """A SOFTMAX that ends the network: it is not needed to know which class is the largest."""
     for operator, row in looked.rows:
         ends = any(t in looked.graph.handed_out for t in operator.outputs)
@@ -389,7 +389,7 @@ def _last_function(looked: Looked) -> Iterator[Advice]:
             )
 
 
-def _moves(looked: Looked) -> Iterator[Advice]:
+def _moves(looked: CheckedNetwork) -> Iterator[Advice]:
     """Operators that compute nothing."""
     found = [row for row in looked.table.rows if row.kind in _MOVES and row.operations]
     if looked.worth(cycles := sum(row.cycles for row in found)):
@@ -420,7 +420,7 @@ def _dead_channels(dead: Sequence[DeadChannels]) -> Iterator[Advice]:
         )
 
 
-def _largest_step(looked: Looked) -> Iterator[Advice]:
+def _largest_step(looked: CheckedNetwork) -> Iterator[Advice]:
     """What needs most SRAM, layer by layer."""
     if looked.peak.alive:
         biggest = ", ".join(f"'{short(one.name)}' {one.live_bytes:,}" for one in looked.peak.alive[:_NAMED])

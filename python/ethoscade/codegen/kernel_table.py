@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ReplacementFunction:
     """A function of the user's, and the bytes of the arena that it works in."""
 
     function: str
@@ -29,7 +29,7 @@ class Chosen:
 class KernelTable:
     """Functions of the user's by those of ours that they replace, or a library that comes before ours."""
 
-    chosen: Mapping[str, Chosen] = field(default_factory=lambda: FrozenMap({}))
+    chosen: Mapping[str, ReplacementFunction] = field(default_factory=lambda: FrozenMap({}))
     library: CmsisNn | None = None
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -280,7 +280,7 @@ class _Evaluation:
         together = [i for i in range(len(self.graph.operators)) if i not in after]
         try:
             self._together(together, after)
-        except litert.Refused:
+        except litert.LitertRefusal:
             # One at a time tells which operator it is, and whether somebody else has the answer.
             after = set(range(len(self.graph.operators)))
         for index in sorted(after):
@@ -386,9 +386,9 @@ class _Evaluation:
         wanted = tuple(dict.fromkeys((*op.outputs, *state)))
         try:
             if (why := judges.litert_misses(graph, op)) is not None:
-                raise litert.Refused(why)
+                raise litert.LitertRefusal(why)
             found = self._in_litert(index, plain, wanted, given)
-        except litert.Refused as error:
+        except litert.LitertRefusal as error:
             self.refused = True
             if reference.is_known(graph, op) and judges.micro_stands_in(graph, op):
                 self._in_reference(index)
@@ -406,12 +406,12 @@ class _Evaluation:
         """What LiteRT makes of one operator: its reference kernel, or a later version of the same one."""
         try:
             return self._asked(self.sessions[litert.LITERT], [index], plain, wanted, given)
-        except litert.Refused:
+        except litert.LitertRefusal:
             if not judges.default_kernel_decides(self.graph.operators[index]):
                 raise
             try:
                 found = self._asked(self.sessions[litert.LITERT_DEFAULT], [index], plain, wanted, given)
-            except litert.Refused:
+            except litert.LitertRefusal:
                 found = None
             if found is None:
                 raise
@@ -436,7 +436,7 @@ class _Evaluation:
                 values[t] = random_input(self.graph.tensors[t], np.random.Generator(np.random.PCG64(seed)), 0)
 
     def _in_micro(
-        self, index: int, plain: Sequence[int], given: Sequence[Mapping[int, Array]], error: litert.Refused
+        self, index: int, plain: Sequence[int], given: Sequence[Mapping[int, Array]], error: litert.LitertRefusal
     ) -> list[dict[int, Array]]:
         """The outputs of an operator that LiteRT refused with `error`, in TensorFlow Lite Micro."""
         graph, op = self.graph, self.graph.operators[index]

@@ -48,11 +48,11 @@ LITERT_DEFAULT = Interpreter("LiteRT with its default kernels", "litert_default"
 MICRO = Interpreter("TensorFlow Lite Micro", "micro", "tflite_micro", "pip install --pre tflite_micro")
 
 
-class Refused(VerificationError):
+class LitertRefusal(VerificationError):
     """The interpreter does not take these operators; the message is its own."""
 
 
-class Aborted(Refused):
+class LitertAbort(LitertRefusal):
     """The interpreter ended its process on them."""
 
 
@@ -109,13 +109,14 @@ class Session:
         each of `inputs`, and may have one for variables; other variables are reset before it, unless it is `continued`
         (by run; left out: none is): then they are as the run before left them. Micro takes none for variables, and
         tells only outputs.
-        Raises `Refused`, `Aborted`, and `VerificationError` if the interpreter is not installed or does not answer.
+        Raises `LitertRefusal`, `LitertAbort`, and `VerificationError` if the interpreter is not installed or does not
+        answer.
         """
         try:
             head = litert_models.head(self._source, operators, inputs, wanted)
             cleared = litert_models.custom_outputs(self._source, operators)
         except (struct.error, LookupError, ValueError, TypeError) as error:
-            raise Refused(f"no operator can be taken out of the file of '{self._name}': {error}") from error
+            raise LitertRefusal(f"no operator can be taken out of the file of '{self._name}': {error}") from error
         request: dict[str, Array] = {
             "head": np.frombuffer(head, np.uint8),
             "inputs": np.array(inputs, np.int64),
@@ -128,7 +129,7 @@ class Session:
             request |= {f"input_{run}_{index}": value for index, value in values.items()}
         with np.load(io.BytesIO(self._ask(request))) as answer:
             if "error" in answer:
-                raise Refused(
+                raise LitertRefusal(
                     f"{self._interpreter.name} refuses model '{self._name}': {' '.join(str(answer['error']).split())}"
                 )
             return [{index: answer[f"value_{run}_{index}"] for index in wanted} for run in range(len(runs))]
@@ -187,5 +188,5 @@ class Session:
         self.close()
         why = lines[-1][:_ERROR_BYTES] if lines else "it said nothing"
         how = f"signal {-status}" if status < 0 else f"status {status}"
-        kind = Aborted if status < 0 else VerificationError
+        kind = LitertAbort if status < 0 else VerificationError
         return kind(f"{self._interpreter.name} stopped with {how} on model '{self._name}': {why}")

@@ -170,7 +170,7 @@ def _words(case: constraints.Case) -> str | None:
     return f"its results may be {low} to {high}; beyond 32 bits kernels wrap, and what the NPU does is not known"
 
 
-_REPEATED = (constraints.OneType(), operands.Repeated(), constraints.Sizes(operands.seen_shapes))
+_REPEATED = (constraints.OneType(), operands.RepeatedOperand(), constraints.Sizes(operands.seen_shapes))
 _COMPARED = (constraints.FeatureMaps(QUANTISED, constants=True, words=True), *_REPEATED)
 _OPERANDS = (
     *_COMPARED,

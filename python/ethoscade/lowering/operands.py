@@ -160,7 +160,7 @@ def constant(values: Array, dtype: DType, seen: Pairing, zero_point: int = 0) ->
 
 
 @dataclass(frozen=True)
-class Repeated(constraints.Constraint):
+class RepeatedOperand(constraints.Constraint):
     """One operand is no constant and has the result's shape, or gets it; both fold into height, width and depth.
 
     That is the `first` one, if it is given.

@@ -143,7 +143,7 @@ PRELU_FAMILIES: Mapping[str, Family] = {
             constraints.FeatureMaps(QUANTISED, constants=True),
             constraints.Rule("inputs and outputs have one type, but that slopes for int16 are int8", _types),
             constraints.Rule("the slopes alone may be constants", _is_made),
-            operands.Repeated(first=0),
+            operands.RepeatedOperand(first=0),
             constraints.Sizes(_seen),
             constraints.Rule(constraints.SUMS, _sums),
         ),

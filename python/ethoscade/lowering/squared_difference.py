@@ -85,7 +85,7 @@ SQUARED_DIFFERENCE_FAMILIES: Mapping[str, Family] = {
         (
             constraints.FeatureMaps(QUANTISED, constants=True),
             constraints.OneType(),
-            operands.Repeated(),
+            operands.RepeatedOperand(),
             constraints.Sizes(operands.seen_shapes),
             constraints.Rule(f"the factor from square to output is below 1; of int16 {constraints.SUMS}", _factor_fits),
         ),

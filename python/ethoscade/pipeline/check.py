@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from ..analysis.advice import Advice, Looked, advise
+from ..analysis.advice import Advice, CheckedNetwork, advise
 from ..analysis.explanation import Peak, peak_of
 from ..analysis.table import OperatorTable, table_of
 from ..codegen import micro_kernels
@@ -87,7 +87,9 @@ def check(
     table = table_of(artifact, fed, network.npu, arranged, operators, sram_bytes)
     peak = peak_of(network.graph, network.npu, arranged)
     borders = {border.operator: (border.outside, border.inside) for border in find(network.graph).found}
-    looked = Looked(network.graph, target, network.npu, network.encoded, operators, table, artifact, peak, borders)
+    looked = CheckedNetwork(
+        network.graph, target, network.npu, network.encoded, operators, table, artifact, peak, borders
+    )
     watch.end()
     return Check(
         name=source.name,

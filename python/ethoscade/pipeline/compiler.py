@@ -54,7 +54,7 @@ from .borders import overlaid
 from .compiled import Compiled, Curve, knee_of
 from .emission import emit as emit
 from .network import Network as Network
-from .network import Planned as Planned
+from .network import SchedulableModel as SchedulableModel
 from .network import stated
 from .partition import Partition, beside_state, partition, reordered
 
@@ -268,7 +268,7 @@ def within_arena(network: Network, curve: Curve, tick: ProgressCallback | None) 
 
 
 def within_memory(
-    planned: Planned,
+    planned: SchedulableModel,
     curve: Curve,
     memory: Memory,
     place: Callable[[scheduling.Proposal], Arrangement],
@@ -329,7 +329,7 @@ def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_
     )
 
 
-def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
+def choose(network: SchedulableModel, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
     """The fastest Proposal within the budget, the smallest one, or the knee. Raises `BudgetError` below the floor."""
     fitting = [point for point in curve.points if budget is None or point[0] <= budget]
     if fitting:
@@ -348,7 +348,7 @@ def choose(network: Planned, curve: Curve, budget: int | None, optimise: str) ->
     )
 
 
-def floor_of(network: Planned, curve: Curve) -> Peak:
+def floor_of(network: SchedulableModel, curve: Curve) -> Peak:
     """The step with most bytes alive of the schedule with the least SRAM."""
     return peak_of(network.graph, network.npu, scheduling.arrange(network.problem, curve.proposals[0]))
 

@@ -24,7 +24,7 @@ from ..util.records import dataclass
 from .partition import Partition
 
 
-class Planned(Protocol):
+class SchedulableModel(Protocol):
     """A model and the scheduling problem that it is, whatever the device."""
 
     @property

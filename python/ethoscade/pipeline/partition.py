@@ -18,7 +18,7 @@ from ..rewrites import why_kept
 from ..targets.target import Accelerator
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
-from .renaming import Renamed, copied, renamed, why_called
+from .renaming import Renaming, copied, renamed, why_called
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def reordered(graph: Graph, divided: Partition, first: Sequence[int], last: Sequ
     return replace(divided, order=order, regions=tuple(_region(graph, run) for run in _runs(order, on_npu)))
 
 
-def _alternating(graph: Graph, on_npu: Sequence[bool], found: Renamed, npu_first: bool) -> list[int]:
+def _alternating(graph: Graph, on_npu: Sequence[bool], found: Renaming, npu_first: bool) -> list[int]:
     """Run all that can run on one side, then all that can on the other, and so on; what takes no operation left out.
 
     A side is only left when nothing on it is ready, so no order with the same start changes sides less often.

@@ -16,7 +16,7 @@ from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
 from ..scheduling.program import CallOperator, CopyConstants, Program, Step, Stripe
 from ..targets.target import Target
-from ..trace.record import CpuSource, NpuSource, Record, Told, record
+from ..trace.record import CpuSource, NpuSource, OperationContext, Record, record
 
 
 def record_compiled(
@@ -62,7 +62,9 @@ def middle_microseconds(time: CpuTime, operators: Sequence[OperatorSummary]) -> 
     }
 
 
-def _told(npu: NpuGraph, step: Step, label: str, cascades: Mapping[int, int], buffers: Mapping[str, int]) -> Told:
+def _told(
+    npu: NpuGraph, step: Step, label: str, cascades: Mapping[int, int], buffers: Mapping[str, int]
+) -> OperationContext:
     assert not isinstance(step, CallOperator), "an NPU call has no steps on the CPU"
     part = ""
     if isinstance(step, Stripe):
@@ -70,7 +72,7 @@ def _told(npu: NpuGraph, step: Step, label: str, cascades: Mapping[int, int], bu
     elif isinstance(step, CopyConstants) and step.slice is not None:
         part = f"slice {step.slice}"
     stage = getattr(step, "stage", None)
-    return Told(label, cascades.get(stage) if stage is not None else None, part, buffers)
+    return OperationContext(label, cascades.get(stage) if stage is not None else None, part, buffers)
 
 
 def _part(step: Stripe, plane: tuple[int, int]) -> str:

@@ -19,7 +19,7 @@ from ..util.records import dataclass
 
 
 @dataclass(frozen=True)
-class Renamed:
+class Renaming:
     """NPU operators (by index) without operations, and for each of their outputs the tensor whose bytes it is."""
 
     operators: frozenset[int]
@@ -45,7 +45,7 @@ class Renamed:
         return found
 
 
-def renamed(graph: Graph, reasons: Sequence[str | None], refused: Collection[int]) -> Renamed:
+def renamed(graph: Graph, reasons: Sequence[str | None], refused: Collection[int]) -> Renaming:
     """The operators that the NPU has by doing nothing.
 
     `reasons` are those for which operators stay on the CPU, None for the NPU's; `refused` operators stay there.
@@ -66,7 +66,7 @@ def renamed(graph: Graph, reasons: Sequence[str | None], refused: Collection[int
     roots: dict[int, int] = {}
     for i in sorted(chosen):
         roots[graph.operators[i].outputs[0]] = roots.get(sources[i], sources[i])
-    return Renamed(frozenset(chosen), FrozenMap(roots))
+    return Renaming(frozenset(chosen), FrozenMap(roots))
 
 
 def _chosen(graph: Graph, reasons: Sequence[str | None], sources: Mapping[int, int]) -> set[int]:
@@ -91,7 +91,7 @@ def _chosen(graph: Graph, reasons: Sequence[str | None], sources: Mapping[int, i
     return chosen
 
 
-def copied(graph: Graph, reasons: Sequence[str | None], refused: Collection[int], found: Renamed) -> frozenset[int]:
+def copied(graph: Graph, reasons: Sequence[str | None], refused: Collection[int], found: Renaming) -> frozenset[int]:
     """The operators that would be all of the CPU's, and whose bytes the NPU can copy: none where it has others."""
     left = [i for i in range(len(graph.operators)) if reasons[i] is not None and i not in found.operators]
 
@@ -103,7 +103,7 @@ def copied(graph: Graph, reasons: Sequence[str | None], refused: Collection[int]
     return frozenset(left if all(map(can_be, left)) else ())
 
 
-def why_called(graph: Graph, op: Operator, found: Renamed) -> str:
+def why_called(graph: Graph, op: Operator, found: Renaming) -> str:
     """Why an understood reshape is a call of the CPU, in a sentence without a full stop."""
     if (why := aliases.why_copied(graph, op)) is not None:
         return why

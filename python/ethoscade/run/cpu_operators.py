@@ -189,9 +189,9 @@ class Player:
         for runs in ([], [zeros]):
             try:
                 self._sessions[interpreter].run([self._places[index]], plain, tuple(made), runs)
-            except litert.Refused as error:
+            except litert.LitertRefusal as error:
                 # What it does not want to compute of zeros (a division, say) it may want of others.
-                if not runs or isinstance(error, litert.Aborted):
+                if not runs or isinstance(error, litert.LitertAbort):
                     return str(error)
         return None
 

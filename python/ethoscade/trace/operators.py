@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from .. import _core
 from ..run.timing import TimingReport
 from ..util.records import dataclass
-from .record import STARTS, Told
+from .record import STARTS, OperationContext
 
 # What stripes of one operator share. Blocks, rows, padding and places differ from stripe to stripe.
 _SHARED = (
@@ -31,7 +31,7 @@ _TRANSFER = "OP_DMA_START"
 _ANY_REGION = 0x107
 
 
-def told_by_stream(payload: bytes, report: TimingReport, labels: Sequence[str]) -> tuple[Told, ...]:
+def told_by_stream(payload: bytes, report: TimingReport, labels: Sequence[str]) -> tuple[OperationContext, ...]:
     """What is known of each operation; `labels` name their operators, and are empty where unknown."""
     stream = _core.read_stream(payload)
     commands = [command for command in stream if command.name in STARTS]
@@ -39,7 +39,7 @@ def told_by_stream(payload: bytes, report: TimingReport, labels: Sequence[str]) 
     names = list(labels) or _inferred(_seen(stream), own)
     kernels = [command.name != _TRANSFER for command in commands]
     cascades = cascades_of([name for name, kernel in zip(names, kernels, strict=True) if kernel])
-    return tuple(Told(name, cascades.get(name)) for name in names)
+    return tuple(OperationContext(name, cascades.get(name)) for name in names)
 
 
 def cascades_of(order: Sequence[str]) -> dict[str, int]:

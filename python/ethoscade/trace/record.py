@@ -1,7 +1,7 @@
 """An inference on record: every NPU call with its operations in time, CPU operators between them, what is live when.
 
 Owns the record and putting it together from streams, the timing model and the dataflow; what viewers make of it is
-theirs. The compiler of the network knows more of each operation than its stream does: that is `Told`.
+theirs. The compiler of the network knows more of each operation than its stream does: that is `OperationContext`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ARENA, _CACHE = 0, 1
 
 
 @dataclass(frozen=True)
-class Told:
+class OperationContext:
     """What is known of an operation beside its command.
 
     `operator` names what it serves and `cascade` the cascade that it is part of, from 1. `part` says which part of the
@@ -43,7 +43,7 @@ class NpuSource:
     payload: bytes = field(repr=False)
     report: TimingReport = field(repr=False)
     makes: tuple[int, ...]
-    told: tuple[Told, ...]
+    told: tuple[OperationContext, ...]
 
 
 @dataclass(frozen=True)

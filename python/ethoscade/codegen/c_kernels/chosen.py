@@ -20,7 +20,7 @@ from ...errors import ConfigError
 from ...util.files import read_whole
 from ...util.frozen import FrozenMap
 from ..c.names import is_keyword
-from ..kernel_table import Chosen, KernelTable
+from ..kernel_table import KernelTable, ReplacementFunction
 from .kernel import Call
 
 _MOST_BYTES = 1 << 20
@@ -63,7 +63,7 @@ def read(path: str | os.PathLike[str]) -> KernelTable:
         parser.read_string(read_whole(path, _MOST_BYTES).decode("utf-8-sig"), str(path))
     except (configparser.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"'{path}' is not a table of kernels: {str(error).splitlines()[0]}") from error
-    found: dict[str, Chosen] = {}
+    found: dict[str, ReplacementFunction] = {}
     for section in parser.sections():
         known = functions()
         if not any(re.fullmatch(pattern, section) for pattern in known.values()):
@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str]) -> KernelTable:
     return KernelTable(FrozenMap(found))
 
 
-def _entry(entries: Mapping[str, str], section: str, path: str | os.PathLike[str]) -> Chosen:
+def _entry(entries: Mapping[str, str], section: str, path: str | os.PathLike[str]) -> ReplacementFunction:
     unknown = next((name for name in entries if name not in _ENTRIES), None)
     if unknown is not None:
         raise ConfigError(f"{path}: '{section}' has an entry '{unknown}'; there are {', '.join(sorted(_ENTRIES))}")
@@ -86,7 +86,7 @@ def _entry(entries: Mapping[str, str], section: str, path: str | os.PathLike[str
         raise ConfigError(
             f"{path}: workspace_bytes of '{section}' is '{text}'; it must be a whole number of 0 to {_MOST_WORKSPACE}"
         )
-    return Chosen(function, int(text))
+    return ReplacementFunction(function, int(text))
 
 
 @cache

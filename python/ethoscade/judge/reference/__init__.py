@@ -33,7 +33,7 @@ from . import (
     weighted,
 )
 from .binary import undefined_factor
-from .fixed_point import Undefined
+from .fixed_point import NoKernelResult
 from .meaning import bias_place
 
 __all__ = [
@@ -96,7 +96,7 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     inputs = [None if t is None else _value(graph.tensors[t], t, op, values) for t in op.inputs]
     try:
         result = MEANINGS[op.kind].evaluate(graph, op, inputs)
-    except Undefined as error:
+    except NoKernelResult as error:
         raise UnsupportedOperatorError(
             f"operator '{op.name}' ({op.kind}): {error}; the references define no result, and devices differ; convert "
             f"the model with scales that are nearer to each other",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...ir import QUANTISED, Activation, ArithmeticAttrs, Array, DType, Graph, Operator, Tensor
-from .fixed_point import Int64, Undefined, multiply
+from .fixed_point import Int64, NoKernelResult, multiply
 from .formulas import HEADROOM_BITS, HEADROOM_BITS_16, clamp_range, scale_of, significand_and_shift, zero_point_of
 from .meaning import SIGNED, Inputs, ReferenceKernel, given, quantised, quantised_or_words, sloped
 
@@ -60,7 +60,8 @@ def sub(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """SUB: both inputs are brought to the scale 2 * max(input scales) / 2**20, and the difference scaled.
 
     It is 2 * max(input scales) / 2**15 for int16.
-    Raises `Undefined` for a factor of 1 or more, for which kernels have no arithmetic. Int32 is subtracted unscaled.
+    Raises `NoKernelResult` for a factor of 1 or more, for which kernels have no arithmetic. Int32 is subtracted
+    unscaled.
     """
     tensors, ofm = _operands(graph, op), graph.made(op)
     if ofm.dtype is DType.INT32:
@@ -102,7 +103,7 @@ def squared_difference(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """SQUARED_DIFFERENCE: both inputs are brought to the scale 2 * max(input scales) / 2**7 first.
 
     It is 2 * max(input scales) for int16.
-    Raises `Undefined` for a factor of 1 or more, for which kernels of 8 bits have no arithmetic.
+    Raises `NoKernelResult` for a factor of 1 or more, for which kernels of 8 bits have no arithmetic.
     """
     tensors, ofm = _operands(graph, op), graph.made(op)
     short = ofm.dtype is DType.INT16
@@ -137,14 +138,14 @@ def undefined_factor(graph: Graph, op: Operator) -> str | None:
     twice_max = 2.0 * max(scale_of(a), scale_of(b))
     try:
         _below_one((square_factor if op.kind == "SQUARED_DIFFERENCE" else sum_factor)(twice_max, ofm))
-    except Undefined as error:
+    except NoKernelResult as error:
         return f"{error}; devices differ"
     return None
 
 
 def _below_one(real: float) -> tuple[int, int]:
     if real >= 1.0:
-        raise Undefined(f"a factor of {real:g} from the scales of its tensors; its kernels are defined below 1")
+        raise NoKernelResult(f"a factor of {real:g} from the scales of its tensors; its kernels are defined below 1")
     return significand_and_shift(real)
 
 

@@ -11,7 +11,7 @@ from ...errors import UnsupportedOperatorError
 from ...ir import AddAttrs, Array, DType, Graph, Operator, TableAttrs, Tensor
 from ...ir.operators import ACTIVATION_OPERATORS
 from .binary import words
-from .fixed_point import Undefined, multiply
+from .fixed_point import NoKernelResult, multiply
 from .formulas import (
     HEADROOM_BITS,
     HEADROOM_BITS_16,
@@ -52,14 +52,14 @@ def quantize(graph: Graph, op: Operator, inputs: Inputs) -> Array:
 
     One that a rule gave a table looks its results up there.
     Raises `UnsupportedOperatorError` for types that no kernel quantises, or scales whose ratio none defines, and
-    `Undefined` for an output's scale of zero or below.
+    `NoKernelResult` for an output's scale of zero or below.
     """
     ifm, ofm = graph.read(op), graph.made(op)
     x = given(inputs)
     if isinstance(op.attrs, TableAttrs):
         return np.array(op.attrs.results, ofm.dtype.numpy)[x.astype(np.int64) - ifm.dtype.limits[0]]
     if scale_of(ofm) <= 0:
-        raise Undefined(f"its output has scale {scale_of(ofm):g}, by which kernels divide")
+        raise NoKernelResult(f"its output has scale {scale_of(ofm):g}, by which kernels divide")
     if ifm.dtype is DType.FLOAT32 and ofm.dtype.is_integer:
         return _quantize_float(x, scale_of(ofm), zero_point_of(ofm), ofm.dtype)
     _require(op, ifm, ofm, ifm.dtype.is_integer and ofm.dtype.is_integer)

@@ -19,7 +19,7 @@ LARGEST_WIDE_SHIFT = 14
 """The largest shift to the left for which kernels multiply sums of 64 bits."""
 
 
-class Undefined(ValueError):
+class NoKernelResult(ValueError):
     """The kernels' arithmetic has no defined result here."""
 
 
@@ -55,24 +55,24 @@ def multiply(x: Int64, significand: Int64 | int, shift: Int64 | int) -> Int64:
 
     `significand` and `shift` (from `quantised.multiplier_and_shift`) are broadcast against `x`. A positive shift
     is applied first and wraps at 32 bits; a negative one comes after the first rounding and rounds again.
-    Raises `Undefined` for a shift beyond 31: kernels shift 32-bit integers, and what that gives differs by machine.
+    Raises `NoKernelResult` for a shift beyond 31: kernels shift 32-bit integers, and the result differs by machine.
     """
     s = np.asarray(shift, dtype=np.int64)
     left = np.maximum(s, 0)
     if left.size and left.max() > _MAX_LEFT_SHIFT:
-        raise Undefined(f"a factor of 2^{left.max() - 1} or more asks for a shift by {left.max()}; 31 is the most")
+        raise NoKernelResult(f"a factor of 2^{left.max() - 1} or more asks for a shift by {left.max()}; 31 is the most")
     if left.any():
         x = wrap(x << left)
     return divide_by_power(high_mul(x, significand), np.maximum(-s, 0))
 
 
 def multiply_once(x: Int64, real: float) -> Int64:
-    """x * real in double, rounded half away from zero. Raises `Undefined` where that is no 32-bit integer."""
+    """x * real in double, rounded half away from zero. Raises `NoKernelResult` where that is no 32-bit integer."""
     product = x.astype(np.float64) * real
     whole = np.trunc(product)
     rounded = whole + np.where(np.abs(product - whole) >= 0.5, np.sign(product), 0.0)
     if rounded.size and np.abs(rounded).max() > INT32_MAX:
-        raise Undefined(f"a sum of {np.abs(x).max()} times {real:g} does not fit 32 bits")
+        raise NoKernelResult(f"a sum of {np.abs(x).max()} times {real:g} does not fit 32 bits")
     return rounded.astype(np.int64)
 
 
@@ -80,13 +80,15 @@ def scale_sums(sums: Int64, significand: Int64 | int, shift: Int64 | int, is_wid
     """sums * significand * 2**(shift - 31), in 32 bits; with `is_wide` the sums have 64 bits themselves.
 
     Sums of 64 bits are multiplied by a significand of 15 bits (half up, saturating) and rounded once, half towards
-    +infinity; those of 32 bits as `multiply` does. Raises `Undefined` beyond `LARGEST_WIDE_SHIFT`.
+    +infinity; those of 32 bits as `multiply` does. Raises `NoKernelResult` beyond `LARGEST_WIDE_SHIFT`.
     """
     if not is_wide:
         return multiply(wrap(sums), significand, shift)
     largest = np.max(shift)
     if largest > LARGEST_WIDE_SHIFT:
-        raise Undefined(f"a factor of 2^{largest - 1} or more; sums of 64 bits have less than 2^{LARGEST_WIDE_SHIFT}")
+        raise NoKernelResult(
+            f"a factor of 2^{largest - 1} or more; sums of 64 bits have less than 2^{LARGEST_WIDE_SHIFT}"
+        )
     return wrap(_multiply_wide(sums, np.asarray(significand, np.int64), np.asarray(shift, np.int64)))
 
 

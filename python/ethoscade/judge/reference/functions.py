@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...ir import Array, DType, GeluAttrs, Graph, LeakyReluAttrs, Operator
 from . import functions16
-from .fixed_point import INT32_MAX, Int64, Undefined, divide_by_power, high_mul, multiply, saturate
+from .fixed_point import INT32_MAX, Int64, NoKernelResult, divide_by_power, high_mul, multiply, saturate
 from .formulas import scale_of, significand_and_shift, stored, zero_point_of
 from .functions16 import Float32, OfReals
 from .meaning import INT8, Domain, Inputs, ReferenceKernel, eight_bit, eight_or_sixteen_bit, given, sixteen_bit
@@ -36,7 +36,7 @@ def of_reals(function: Callable[[Operator, float], OfReals]) -> Callable[[Graph,
             units = function(op, float(smallest))(real) * (np.float32(1) / np.float32(scale_of(ofm)))
         # A comparison that is also wrong for what is no number.
         if not (np.abs(units) < INT32_MAX).all():
-            raise Undefined("a result does not fit 32 bits, and is stored otherwise on other devices")
+            raise NoKernelResult("a result does not fit 32 bits, and is stored otherwise on other devices")
         nearest = np.copysign(np.floor(np.abs(units.astype(np.float64)) + 0.5), units)
         shifted = nearest.astype(np.float32) + np.float32(zero_point_of(ofm))
         result: Array = np.clip(shifted, *ofm.dtype.limits).astype(ofm.dtype.numpy)
@@ -118,7 +118,7 @@ def hard_swish(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     factor, left = _halved(float(fine / np.float32(scale_of(ofm))))
     slope, raised = _halved(float(fine / (np.float32(3) / np.float32(32768))))
     if left > 0 or min(left, raised) < -15:
-        raise Undefined(f"scales {scale_of(ifm):g} and {scale_of(ofm):g} are outside what 16 bits can shift")
+        raise NoKernelResult(f"scales {scale_of(ifm):g} and {scale_of(ofm):g} are outside what 16 bits can shift")
     hires = (given(inputs).astype(np.int64) - zero_point_of(ifm)) * 128
     gate = _short(hires << max(raised - 1, 0))
     gate = _short(_doubled(gate, slope) << min(max(raised, 0), 1))
@@ -148,7 +148,7 @@ def rsqrt(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     ifm, ofm = graph.read(op), graph.made(op)
     value = given(inputs).astype(np.int64) - zero_point_of(ifm)
     if (value < 0).any():
-        raise Undefined("its input is negative, where no kernel is defined")
+        raise NoKernelResult("its input is negative, where no kernel is defined")
     if ifm.dtype is DType.INT16:
         return _sixteen(graph, op, inputs, _inverse_root)
     roots = np.array([_root(number) for number in range(256)], dtype=np.int64)
@@ -164,10 +164,10 @@ def sqrt(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     ifm, ofm = graph.read(op), graph.made(op)
     value = given(inputs).astype(np.float32) - np.float32(zero_point_of(ifm))
     if (value < 0).any():
-        raise Undefined("its input is negative, where no kernel is defined")
+        raise NoKernelResult("its input is negative, where no kernel is defined")
     units = np.sqrt(value * np.float32(scale_of(ifm))) / np.float32(scale_of(ofm))
     if (units >= 2.0**31).any():
-        raise Undefined("a result does not fit 32 bits, and is stored otherwise on other devices")
+        raise NoKernelResult("a result does not fit 32 bits, and is stored otherwise on other devices")
     found: Array = np.clip(units.astype(np.int64) + zero_point_of(ofm), *ofm.dtype.limits).astype(ofm.dtype.numpy)
     return found
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...ir import Array, Graph, Operator
-from .fixed_point import Int64, Undefined
+from .fixed_point import Int64, NoKernelResult
 from .formulas import scale_of
 from .meaning import Inputs, given
 
@@ -43,7 +43,7 @@ def _samples(curve: OfReals, unit: np.float32, result: np.float32) -> Int64:
         furthest = _nearest(curve(np.array([last], np.float32)) * inverse)
         found = np.concatenate([whole[:-1] - bias, furthest])
     if not np.isfinite(found).all():
-        raise Undefined("a sample of its table is no finite number, and is stored otherwise on other devices")
+        raise NoKernelResult("a sample of its table is no finite number, and is stored otherwise on other devices")
     samples: Int64 = np.clip(found, -32768, 32767).astype(np.int64)
     return samples
 
@@ -80,12 +80,14 @@ def tanh_of(x: Int64) -> Int64:
 def _scaled(graph: Graph, op: Operator, inputs: Inputs) -> Int64:
     """The input in units of 1/12288, by a factor of 15 bits and a shift."""
     if scale_of(graph.made(op)) != 1 / 32768:
-        raise Undefined("its output has another scale than 1/32768, which no kernel makes")
+        raise NoKernelResult("its output has another scale than 1/32768, which no kernel makes")
     real, shift = scale_of(graph.read(op)) * 12288.0, 0
     while real <= 32767.0 / 2 and shift <= 30:
         real, shift = real * 2, shift + 1
     if int(real) >= 1 << 16:
-        raise Undefined(f"its input has scale {scale_of(graph.read(op)):g}; products with its factor leave 32 bits")
+        raise NoKernelResult(
+            f"its input has scale {scale_of(graph.read(op)):g}; products with its factor leave 32 bits"
+        )
     product = given(inputs).astype(np.int64) * int(real)
     return (product + ((1 << shift) >> 1)) >> shift
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...ir import Array, DType, Graph, Operator
-from .fixed_point import INT32_MAX, Int64, Undefined, divide_by_power, high_mul, multiply, saturate, wrap
+from .fixed_point import INT32_MAX, Int64, NoKernelResult, divide_by_power, high_mul, multiply, saturate, wrap
 from .formulas import zero_point_of
 from .meaning import INT8, Inputs, ReferenceKernel, eight_bit, given
 
@@ -43,13 +43,13 @@ def l2_normalization(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """L2_NORMALIZATION over the last axis; results are in units of 1/128, whatever the output's scale.
 
     Kernels of int8 raise by 7 bits together with the root's shift, those of uint8 ahead of it.
-    Raises `Undefined` for a sum of squares beyond 32 bits.
+    Raises `NoKernelResult` for a sum of squares beyond 32 bits.
     """
     ifm, ofm = graph.read(op), graph.made(op)
     centred = given(inputs).astype(np.int64) - zero_point_of(ifm)
     total = (centred**2).sum(axis=-1, keepdims=True)
     if total.size and total.max() > INT32_MAX:
-        raise Undefined(f"a sum of squares of {total.max()}, which leaves 32 bits")
+        raise NoKernelResult(f"a sum of squares of {total.max()}, which leaves 32 bits")
     significand, shift = inverse_root(total)
     lowest, highest = ofm.dtype.limits
     if ifm.dtype is DType.INT8:

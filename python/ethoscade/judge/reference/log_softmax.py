@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...ir import Array, Graph, Operator
-from .fixed_point import INT32_MIN, Int64, Undefined, divide_by_power, high_mul, multiply, saturate
+from .fixed_point import INT32_MIN, Int64, NoKernelResult, divide_by_power, high_mul, multiply, saturate
 from .formulas import scale_of, significand_and_shift
 from .meaning import INT8, Inputs, ReferenceKernel, eight_bit, given
 from .softmax import exp_of_negative, reciprocal_of_one_plus
@@ -58,13 +58,13 @@ def logarithm(total: Int64) -> Int64:
 def log_softmax(graph: Graph, op: Operator, inputs: Inputs) -> Array:
     """LOG_SOFTMAX over the last axis; the output's units are 1/16 below the largest value of its type.
 
-    Raises `Undefined` for a scale so small that kernels have no factor for it.
+    Raises `NoKernelResult` for a scale so small that kernels have no factor for it.
     """
     ifm, ofm = graph.read(op), graph.made(op)
     x = given(inputs).astype(np.int64)
     real = min(scale_of(ifm) * (1 << (31 - _DIFF_INTEGER_BITS)), (1 << 31) - 1.0)
     if real <= 1.0:
-        raise Undefined(f"a factor of {real:g} for its differences, which kernels define above 1")
+        raise NoKernelResult(f"a factor of {real:g} for its differences, which kernels define above 1")
     significand, shift = significand_and_shift(real)
     diff = x - x.max(axis=-1, keepdims=True)
     furthest = -math.floor(((1 << _DIFF_INTEGER_BITS) - 1) * (1 << (31 - _DIFF_INTEGER_BITS)) / 2.0**shift)

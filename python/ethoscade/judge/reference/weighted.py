@@ -22,7 +22,7 @@ from ...ir import (
 )
 from ...ir.operators import OPERATORS
 from ...util.records import dataclass
-from .fixed_point import Int64, Undefined, multiply_once, scale_sums, wrap
+from .fixed_point import Int64, NoKernelResult, multiply_once, scale_sums, wrap
 from .formulas import clamp_range, output_factors, significand_and_shift, zero_point_of
 from .meaning import INT8, SIGNED, Inputs, ReferenceKernel, bias_place, given, weighed
 from .windows import correlate, output_size, pad_spatial, seen, tap
@@ -164,7 +164,7 @@ def _finish_once(operands: _Operands, acc: Int64, activation: Activation) -> Arr
     """As `_finish`, for a real factor applied in double and rounded once."""
     real, *others = _scales(operands)
     if others:
-        raise Undefined("its uint8 weights have a scale per channel")
+        raise NoKernelResult("its uint8 weights have a scale per channel")
     scaled = multiply_once(wrap(acc if operands.bias is None else acc + operands.bias), real)
     lowest, highest = clamp_range(operands.ofm.quantisation, operands.ofm.dtype, activation)
     return np.clip(scaled + zero_point_of(operands.ofm), lowest, highest).astype(operands.ofm.dtype.numpy)
