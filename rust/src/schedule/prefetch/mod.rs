@@ -24,7 +24,7 @@ pub fn peak_bytes(program: &Program) -> u64 {
     live_bytes(program).into_iter().max().unwrap_or(0)
 }
 
-/// Issue copies early where no more than `limit_bytes` are then in use at any step.
+/// Issue copies early where no more than `limit_bytes` are then in use at any step. Returns their order.
 ///
 /// The buffer of such a copy belongs to it as long before as kernels in flight may still use other bytes: one that had
 /// to wait for them would hold up the front end, and the transfers behind it.
