@@ -5,11 +5,10 @@
 //! order. It depends on the given order only where refinement cannot distinguish two relations.
 
 use super::item::Item;
+use super::limits::MAX_STEP_LOOKS;
 use super::model::Problem;
 use crate::util::interrupt;
 
-/// Most items and relations looked at, over all rounds. Items of one class at the end stay in the given order.
-const MAX_LOOKS: usize = 1 << 22;
 /// The range of a conflict: no range of differences equals it.
 const CONFLICT: (i64, i64) = (i64::MAX, i64::MIN);
 
@@ -24,7 +23,9 @@ pub(crate) fn sort(problem: &Problem, items: &mut Vec<Item>) {
         let equal = index > 0 && Item { buffer: items[index - 1].buffer, ..item.clone() } == items[index - 1];
         classes.push(if equal { classes[index - 1] } else { index as u32 });
     }
-    for _ in 0..MAX_LOOKS / (items.len() + links.iter().map(Vec::len).sum::<usize>()).max(1) {
+    let looks = (items.len() + links.iter().map(Vec::len).sum::<usize>()) as u64;
+    // Items of one class after the last round stay in the given order.
+    for _ in 0..MAX_STEP_LOOKS / looks.max(1) {
         interrupt::ask();
         let refined = refine(&classes, &links);
         if refined != classes {

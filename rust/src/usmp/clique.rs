@@ -6,12 +6,11 @@
 //! early, the best clique so far is a valid bound. Owns the graph and its cliques.
 
 use super::item::Item;
+use super::limits::{MAX_STEP_LOOKS, MAX_TABLE_ENTRIES};
 use crate::util::interrupt;
 
-/// Most items of a graph: its table takes two megabytes.
-const MAX_VERTICES: usize = 4_096;
-/// Words looked at for one set, at most.
-const MAX_WORDS: u64 = 1 << 24;
+/// Most items of a graph: its table of bits takes a byte for each entry of other tables, two megabytes.
+const MAX_VERTICES: usize = (8 * MAX_TABLE_ENTRIES).isqrt();
 /// Number of greedy cliques before the search, each from one item.
 const MAX_SEEDS: usize = 64;
 
@@ -208,7 +207,7 @@ impl CliqueSearch<'_> {
     fn expand(&mut self, mut left: Vec<u64>, weight: u64) {
         for (vertex, bound) in self.coloured(&left).into_iter().rev() {
             interrupt::ask();
-            if self.work > MAX_WORDS || weight + bound <= self.best.0 {
+            if self.work > MAX_STEP_LOOKS || weight + bound <= self.best.0 {
                 return;
             }
             self.chosen.push(vertex);

@@ -7,12 +7,13 @@
 
 use super::arrangement::Arrangement;
 use super::instance::Instance;
+use super::limits::{LARGE_PROBLEM_BUFFERS, MAX_SEARCH_LOOKS, MAX_STEP_LOOKS};
 use super::model::StopReason;
 use super::parallel::until;
 use super::placer::Placer;
 use super::random::Random;
 use super::solver::{Outcome, Solver, Task};
-use super::squeaky_wheel::improve;
+use super::squeaky_wheel::{improve, targets};
 use crate::util::interrupt;
 
 /// Least moves of one start: annealing needs time to cool.
@@ -21,18 +22,10 @@ const MIN_MOVES_PER_START: u64 = 4_000;
 const MAX_STARTS: u64 = 8;
 /// Random move rate: one move in this number moves any item, whatever the peak.
 const MOVES_PER_RANDOM_MOVE: usize = 10;
-/// The target is the best peak less the gap to the lower bound, divided by this.
-const TARGET_DIVISOR: u64 = 2;
 /// Annealing starts at a temperature of the mean item size, divided by this.
 const T0_DIVISOR: u64 = 8;
-/// Most items placed times items looked at, over all moves; fewer for many items, whose searches take long already.
-const MAX_LOOKS: u64 = 1 << 33;
-const MANY_ITEMS: u64 = 500;
-const MAX_LOOKS_OF_MANY: u64 = 1 << 31;
 /// A listed conflict costs as much time as this number of items in a row.
 const LOOKS_PER_CONFLICT: u64 = 32;
-/// Most items looked at by the squeaky wheel, over all passes, where there are too many items to climb.
-const MAX_WHEEL_LOOKS: u64 = 1 << 25;
 
 pub(crate) struct HillClimb;
 
@@ -42,11 +35,13 @@ impl Solver for HillClimb {
         let count = instance.items.len() as u64;
         let left = u64::from(task.params.iterations) - initial.passes;
         let looks = count * count + LOOKS_PER_CONFLICT * instance.conflicts() as u64;
-        let moves = left.min(if count > MANY_ITEMS { MAX_LOOKS_OF_MANY } else { MAX_LOOKS } / looks.max(1));
+        // The searches before take long already where there are many items.
+        let most_looks = MAX_SEARCH_LOOKS / if instance.items.len() > LARGE_PROBLEM_BUFFERS { 4 } else { 1 };
+        let moves = left.min(most_looks / looks.max(1));
         if moves < left.min(MIN_MOVES_PER_START) {
             // Each move places nearly all items again, so few moves are left; the squeaky wheel gets further.
             if let Some(mut placer) = Placer::new(instance) {
-                let passes = left.min(MAX_WHEEL_LOOKS / placer.effort());
+                let passes = left.min(MAX_STEP_LOOKS / placer.effort());
                 let (best, done) = improve(&mut placer, &initial.starts, passes, task.params.seed);
                 let arrangement = Arrangement::from_slots(instance, &best.slots);
                 return Outcome::of(arrangement, StopReason::IterationLimit, initial.passes + done);
@@ -123,7 +118,6 @@ struct Climb<'a> {
     current: Arrangement,
     trial: Arrangement,
     choices: Vec<u32>,
-    targets: Vec<u64>,
     /// Temperature at the start, in bytes.
     t0: u64,
 }
@@ -140,7 +134,6 @@ impl<'a> Climb<'a> {
             current: Arrangement::default(),
             trial: Arrangement::default(),
             choices: Vec::new(),
-            targets: Vec::new(),
             t0: bytes / (items.len() as u64).max(1) / T0_DIVISOR,
         }
     }
@@ -181,13 +174,7 @@ impl<'a> Climb<'a> {
 
     /// Sets the targets between the best plan's peaks and the lower bounds.
     fn lower_targets(&mut self, best: &Arrangement) {
-        self.targets.clear();
-        for (pool, spec) in self.instance.pools.iter().enumerate() {
-            let (peak, goal) = (best.cost().peaks[pool], self.instance.goal(pool));
-            let wanted = peak - peak.saturating_sub(goal).div_ceil(TARGET_DIVISOR);
-            self.targets.push(wanted.min(spec.limit_bytes.unwrap_or(u64::MAX)));
-        }
-        self.current.set_targets(self.instance, &self.targets);
+        self.current.set_targets(self.instance, &targets(self.instance, best.cost()));
     }
 
     fn propose(&mut self) -> Option<Move> {

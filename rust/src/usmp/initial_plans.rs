@@ -9,9 +9,7 @@ use super::orders::{first_fit, GreedyOrder};
 use super::placer::{OrderedPlan, Placer};
 use super::squeaky_wheel::improve;
 
-/// Most passes of the squeaky wheel.
-const MAX_WHEEL_PASSES: u64 = 2_000;
-/// Most items looked at, over all passes.
+/// Most items looked at by the squeaky wheel, over all passes.
 const MAX_LOOKS: u64 = 1 << 18;
 
 pub(crate) struct InitialPlans {
@@ -52,7 +50,7 @@ impl InitialPlans {
 
     fn run_wheel(&mut self, placer: Option<Placer>, params: &Params) {
         let Some(mut placer) = placer.filter(|placer| placer.effort() <= MAX_LOOKS) else { return };
-        let passes = u64::from(params.iterations).min(MAX_WHEEL_PASSES).min(MAX_LOOKS / placer.effort());
+        let passes = u64::from(params.iterations).min(MAX_LOOKS / placer.effort());
         let (best, done) = improve(&mut placer, &self.starts, passes, params.seed);
         self.passes = done;
         self.is_wheel_first = best.cost < self.starts[0].cost;

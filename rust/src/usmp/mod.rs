@@ -1,7 +1,7 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
 //! [`plan`] runs the solvers of an algorithm until one has proved its answer. In the order of their dependencies: `model` holds
-//! problems and solutions, `check` proves a solution right. `arithmetic` serves all. `item` is a buffer as searches see it,
+//! problems and solutions, `check` proves a solution right. `arithmetic` and `limits` serve all. `item` is a buffer as searches see it,
 //! `canonical` the order of items, `clique` sets of items without a common byte, `bound` the lower bounds, `pairs` the
 //! forbidden offsets of any two items; `instance` puts these together. `pins` checks fixed offsets, `overflow` names the
 //! buffers in the way. `fit` finds the lowest free offset, `timeline` the items in use at the same time, `arrangement` is
@@ -24,6 +24,7 @@ mod hill_climb;
 mod initial_plans;
 mod instance;
 mod item;
+mod limits;
 mod orders;
 mod overflow;
 mod pairs;
@@ -62,9 +63,6 @@ use solver::{Outcome, Solver, Task};
 
 /// `Best` first runs with its iterations divided by this: most small problems need no more.
 const FIRST_EFFORT_DIVISOR: u32 = 8;
-/// Larger problems have no branch and bound below the hill climb's plan: it takes as long as all searches before.
-const MANY_ITEMS: usize = 500;
-const MANY_CONFLICTS: usize = 5_000;
 
 /// The solvers of `algorithm`, cheapest first. Each runs as it would alone, so none is better than all together. All
 /// searches start from every greedy plan, so no greedy solver is better either.
@@ -118,11 +116,14 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
         }
         is_climb_better = found.add(solver.solve(&task));
     }
-    let few = instance.items.len() <= MANY_ITEMS && instance.conflicts() <= MANY_CONFLICTS;
-    if params.algorithm == Algorithm::Best && is_climb_better && few && !found.is_optimal(&instance) {
+    if params.algorithm == Algorithm::Best && is_climb_better && !found.is_optimal(&instance) {
         // Branch and bound below the hill climb's plan, which is better than all before it.
         if let Some((arrangement, _)) = found.best.clone() {
-            found.add(exact::improve(&instance, params, arrangement));
+            let outcome = exact::improve(&instance, params, arrangement);
+            // What was too large to be searched adds nothing, and did not end the climb.
+            if outcome.stop_reason != StopReason::TooLarge {
+                found.add(outcome);
+            }
         }
     }
     let optimal = found.is_optimal(&instance);

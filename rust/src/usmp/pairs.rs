@@ -7,14 +7,13 @@
 use smallvec::SmallVec;
 
 use super::item::{count_conflicts, Item};
+use super::limits::MAX_TABLE_ENTRIES;
 use super::model::Section;
 use crate::util::interrupt;
 
 /// Most items of a table, and most ranges beside those of explicit conflicts, of which there is a list already.
-const MAX_ITEMS: usize = 2_000;
+pub(crate) const MAX_ITEMS: usize = 2_000;
 const MAX_TIMED_BANS: usize = 100_000;
-/// Most ranges of all.
-const MAX_BANS: usize = 1 << 21;
 
 /// An item's offset less `other`'s must not lie in `[low, high)` when both lie in the same pool. In bytes.
 #[derive(Clone, Copy)]
@@ -67,7 +66,7 @@ impl Pairs {
                     count += list(one, other);
                 }
             }
-            if count > MAX_TIMED_BANS || explicit > MAX_BANS {
+            if count > MAX_TIMED_BANS || explicit > MAX_TABLE_ENTRIES {
                 return None;
             }
             live.push((upper, one));

@@ -43,7 +43,7 @@ pub(crate) fn improve(placer: &mut Placer, starts: &[OrderedPlan], passes: u64, 
 }
 
 /// Peaks between those of the best plan and the lower bounds, in bytes, by pool.
-fn targets(instance: &Instance, best: &PlanCost) -> Vec<u64> {
+pub(crate) fn targets(instance: &Instance, best: &PlanCost) -> Vec<u64> {
     let target = |(pool, spec): (usize, &Pool)| {
         let peak = best.peaks[pool];
         let wanted = peak - peak.saturating_sub(instance.goal(pool)).div_ceil(TARGET_DIVISOR);

@@ -6,13 +6,12 @@
 use super::disjunctions::Disjunctions;
 use super::disjunctive_search::DisjunctiveSearch;
 use super::packing::{Goal, LadderAnswer, Verdict};
+use crate::usmp::limits::MAX_SEARCH_LOOKS;
 
 /// Nodes of the shortest run.
 const MIN_RUN_NODES: u64 = 100;
 /// The rungs of a ladder, in 64ths of the gap from the bound to the best packing.
 const RUNGS_64THS: [u64; 5] = [0, 32, 16, 8, 64];
-/// Most edges looked at, over all nodes.
-const MAX_EDGE_LOOKS: u64 = 1 << 31;
 
 /// A packing of at most `capacity` bytes, if one is found, and the nodes spent.
 pub(super) fn decide(disjunctions: &Disjunctions, capacity: u64, nodes: u64) -> (Option<Vec<u64>>, u64) {
@@ -65,5 +64,5 @@ pub(super) fn descend(disjunctions: &Disjunctions, goal: &Goal) -> LadderAnswer 
 }
 
 fn limit_nodes(disjunctions: &Disjunctions, nodes: u64) -> u64 {
-    nodes.min(MAX_EDGE_LOOKS / (disjunctions.edges.len() as u64).max(1))
+    nodes.min(MAX_SEARCH_LOOKS / (disjunctions.edges.len() as u64).max(1))
 }

@@ -9,14 +9,15 @@
 use super::disjunctions::{Decision, Disjunctions, Edge, Side};
 use super::packing::Verdict;
 use super::unique_stack::UniqueStack;
+use crate::usmp::limits::{MAX_STEP_LOOKS, NODES_PER_ITERATION, WORK_PER_ITERATION};
+use crate::usmp::pairs::MAX_ITEMS;
 use crate::util::interrupt;
 
-/// Deepest recursion on the caller's stack.
-const MAX_DEPTH: u32 = 4_000;
-/// Propagation steps in a row, counted as one node, and most of them. Items that hold one another up in a ring would rise
-/// step by step to the end of the pool.
-const CONCLUSIONS_PER_NODE: u64 = 1 << 12;
-const MAX_CONCLUSIONS: u64 = 1 << 20;
+/// Deepest recursion, on the caller's stack: two decisions for each item.
+const MAX_DEPTH: u32 = 2 * MAX_ITEMS as u32;
+/// Propagation steps in a row, counted as one node. Items that hold one another up in a ring would rise step by step to
+/// the end of the pool.
+const CONCLUSIONS_PER_NODE: u64 = WORK_PER_ITERATION / NODES_PER_ITERATION;
 /// Scale of an edge's slack before it is divided by the edge's failure weight.
 const FAILURE_WEIGHT_SCALE: i64 = 64;
 /// The urgency of an edge without need of a decision: decided, or kept by the least offsets.
@@ -260,7 +261,7 @@ impl<'a> DisjunctiveSearch<'a> {
             conclusions += 1;
             if conclusions % CONCLUSIONS_PER_NODE == 0 {
                 self.nodes += 1;
-                self.gave_up = self.nodes >= self.budget || conclusions >= MAX_CONCLUSIONS;
+                self.gave_up = self.nodes >= self.budget || conclusions >= MAX_STEP_LOOKS;
             }
             let failed = if let Some(member) = self.raised.pop() {
                 let mut sides = disjunctions.members[member as usize].edges.iter();

@@ -11,11 +11,8 @@ use super::search::PackingSearch;
 use super::space::Space;
 use super::tactic::{luby, Tactic, ROUND};
 
-/// Nodes of the shortest run.
-const MIN_RUN_NODES: u64 = 1_000;
-/// A space of more blocks is large. Each run takes long there, so a trial has fewer tactics.
-const LARGE_SPACE_BLOCKS: usize = 500;
-const TACTICS_PER_LARGE_TRIAL: u64 = 1;
+/// Nodes of the shortest run. Fewer are not worth a search.
+pub(super) const MIN_RUN_NODES: u64 = 1_000;
 
 /// A capacity, tried again until it is decided.
 #[derive(Clone)]
@@ -132,8 +129,7 @@ impl Rung {
 
     /// Most nodes of its next trial: a round of tactics the first time, then one more each time.
     fn limit_nodes(&self, space: &Space) -> u64 {
-        let round = if space.blocks.len() > LARGE_SPACE_BLOCKS { TACTICS_PER_LARGE_TRIAL } else { ROUND };
-        self.limit_run_nodes(space) * round.saturating_sub(self.turn).max(1)
+        self.limit_run_nodes(space) * ROUND.saturating_sub(self.turn).max(1)
     }
 }
 
@@ -143,7 +139,7 @@ fn climb(space: &Space, mut rung: Rung, seed: u64, most: (u64, u64), wanted: &dy
     while verdict == Verdict::Spent && nodes < most.0 && work < most.1 && wanted() {
         let own = (rung.turn % ROUND) as usize;
         // Large blocks first needs the fewest nodes of all where there are many.
-        let turn = if space.blocks.len() > LARGE_SPACE_BLOCKS { rung.turn ^ 1 } else { rung.turn };
+        let turn = if space.is_large() { rung.turn ^ 1 } else { rung.turn };
         let tactic = Tactic::new(space, turn, seed);
         let mut search = PackingSearch::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights[own]));
         verdict = search.run(rung.limit_run_nodes(space).min(most.0 - nodes), most.1 - work);

@@ -23,25 +23,14 @@ use smallvec::SmallVec;
 use super::arrangement::Arrangement;
 use super::instance::Instance;
 use super::item::Item;
+use super::limits::{NODES_PER_ITERATION, WORK_PER_ITERATION};
 use super::model::{Params, Slot, StopReason};
 use super::solver::{Outcome, Solver, Task};
 use disjunctions::Disjunctions;
+use ladder::MIN_RUN_NODES;
 use packing::{in_pool, put, Goal, LadderAnswer, Packing};
 use pool_assignment::{assign_pools, MAX_ITEMS};
 use space::Space;
-
-/// Nodes of branch and bound per iteration of the parameters.
-const NODES_PER_ITERATION: u64 = 4;
-
-/// Looks at blocks and cells per iteration: dense problems need them for many nodes.
-const WORK_PER_ITERATION: u64 = 14_000;
-
-/// Spaces of at most this number of blocks get a multiple of the nodes. A complete search of them is short.
-const SMALL_SPACE_BLOCKS: usize = 24;
-const SMALL_SPACE_NODE_FACTOR: u64 = 4;
-
-/// Least nodes worth another search.
-const MIN_NODES: u64 = 2_000;
 
 /// Limit of an unlimited pool, in bytes: above all sums of sizes, and low enough for sums of differences.
 const UNLIMITED: u64 = 1 << 61;
@@ -155,16 +144,13 @@ impl Descent<'_> {
         let mut packing: Option<Packing> = None;
         if let Some(disjunctions) = self.disjunctions(pool, slots) {
             // Each of the two searches is good at different problems and gets half, where there is enough for both.
-            goal.nodes = if self.nodes_left > 2 * MIN_NODES { self.nodes_left / 2 } else { self.nodes_left };
+            goal.nodes = if self.nodes_left > 2 * MIN_RUN_NODES { self.nodes_left / 2 } else { self.nodes_left };
             let found = disjunctive_ladder::descend(&disjunctions, &goal);
             packing = self.learn(&mut goal, found, disjunctions.items());
         }
         if goal.bound < goal.below && goal.nodes > 0 {
             if let Some(space) = self.space(pool, slots) {
                 goal.bound = goal.bound.max(space.bound());
-                if space.blocks.len() <= SMALL_SPACE_BLOCKS {
-                    goal.nodes = goal.nodes.saturating_mul(SMALL_SPACE_NODE_FACTOR);
-                }
                 let found = ladder::descend(&space, &goal);
                 packing = self.learn(&mut goal, found, space.items()).or(packing);
             }
@@ -183,7 +169,7 @@ impl Descent<'_> {
     fn learn(&mut self, goal: &mut Goal, found: LadderAnswer, items: impl Iterator<Item = u32>) -> Option<Packing> {
         self.spend((found.nodes, found.work));
         goal.bound = goal.bound.max(found.bound);
-        goal.nodes = if self.nodes_left < MIN_NODES { 0 } else { self.nodes_left };
+        goal.nodes = if self.nodes_left < MIN_RUN_NODES { 0 } else { self.nodes_left };
         let packing: Packing = items.zip(found.offsets?).collect();
         let end = |&(item, offset): &(u32, u64)| offset + self.instance.items[item as usize].size_bytes;
         goal.below = packing.iter().map(end).max().unwrap_or(0);

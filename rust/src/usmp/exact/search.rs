@@ -17,15 +17,10 @@ use crate::util::interrupt::{self, Interrupt};
 
 /// Fixed-point scale of a number of branches divided by a section's failure weight.
 const FAILURE_WEIGHT_SCALE: u64 = 1 << 20;
-/// Longer runs of sections take their first section without a choice, without a look at the others.
-const LONG_RUN_SECTIONS: usize = 1_000;
-/// Most blocks whose search may use the caller's stack.
-const FEW_BLOCKS: usize = 500;
 /// Deepest recursion on the caller's stack: about a megabyte.
 const MAX_DEPTH: u32 = 2_000;
-/// Deepest recursion on a stack of its own, and the size of this stack in bytes.
-const MAX_DEPTH_ON_OWN_STACK: u32 = 40_000;
-const OWN_STACK_BYTES: usize = 64 << 20;
+/// A level of recursion takes less than this number of bytes. A large space's search has a stack of its own.
+const STACK_BYTES_PER_LEVEL: usize = 2 << 10;
 
 /// One search of a space for one capacity.
 pub(super) struct PackingSearch<'a> {
@@ -78,12 +73,13 @@ impl<'a> PackingSearch<'a> {
     /// Searches all sections; deep recursions get a stack of their own.
     fn solve_all(&mut self) -> Verdict {
         let all = self.partial.floors.len();
-        if self.partial.space.blocks.len() <= FEW_BLOCKS {
+        if !self.partial.space.is_large() {
             return self.solve(0, all);
         }
-        self.max_depth = MAX_DEPTH_ON_OWN_STACK;
+        // Each block takes a level, and some gaps do.
+        self.max_depth += self.partial.space.blocks.len() as u32;
         std::thread::scope(|scope| {
-            let own = std::thread::Builder::new().stack_size(OWN_STACK_BYTES);
+            let own = std::thread::Builder::new().stack_size(self.max_depth as usize * STACK_BYTES_PER_LEVEL);
             let token = Interrupt::current();
             // Without a thread, or when it died, nothing is known.
             let run = own.spawn_scoped(scope, move || token.run(|| self.solve(0, all)));
@@ -186,7 +182,8 @@ impl<'a> PackingSearch<'a> {
                     let floor = &self.partial.floors[section];
                     let slack = self.partial.limits[section] - level - floor.rest;
                     let branches = floor.blocks + u32::from(slack >= self.partial.space.grain);
-                    if branches <= 1 && to - from > LONG_RUN_SECTIONS {
+                    if branches <= 1 && self.partial.space.is_large() {
+                        // A look at the others would take longer than the choice is worth.
                         return section;
                     }
                     let key = match self.tactic.rule {

@@ -7,16 +7,13 @@
 
 use crate::usmp::arithmetic::gcd;
 use crate::usmp::instance::Instance;
+use crate::usmp::limits::{LARGE_PROBLEM_BUFFERS, MAX_TABLE_ENTRIES};
 use crate::util::interrupt;
 
-/// Most cells of a space, summed over its blocks: bounds memory and the work of one node.
-const MAX_CELLS: usize = 1 << 20;
 /// Most cells in sections made of explicit conflicts: a block may be in many of these.
 const MAX_CONFLICT_CELLS: usize = 1 << 17;
 /// Most blocks that an exact search takes on: each may be a branch on its stack.
 const MAX_BLOCKS: usize = 32_000;
-/// Most neighbours, summed over the blocks of a space: bounds their memory.
-const MAX_NEIGHBOURS: usize = 1 << 22;
 
 /// A section of time in which a block is in use, and its bytes there, counted from its offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,7 +106,7 @@ impl Space {
                 blocks[block as usize].cells.push(SpaceCell { section: section as u32, low, high });
             }
         }
-        if cells > MAX_CELLS {
+        if cells > MAX_TABLE_ENTRIES {
             return None;
         }
         let mut space = Self { blocks, covers, spare: Vec::new(), base, grain: 1, solid: true, whole: true };
@@ -166,7 +163,7 @@ impl Space {
             }
             neighbours.sort_unstable();
             listed += neighbours.len();
-            if listed > MAX_NEIGHBOURS {
+            if listed > MAX_TABLE_ENTRIES {
                 return false;
             }
             let is_pinned = |other: &u32| self.blocks[*other as usize].pinned.is_some();
@@ -219,6 +216,11 @@ impl Space {
             self.blocks[index].twin =
                 block.neighbours.iter().rev().filter(|&&other| (other as usize) < index).find(same).copied();
         }
+    }
+
+    /// Whether each run of a search takes long here.
+    pub fn is_large(&self) -> bool {
+        self.blocks.len() > LARGE_PROBLEM_BUFFERS
     }
 
     /// The least start of `other` above `block` at `offset`, in all sections in which both are in use.
@@ -281,7 +283,7 @@ fn cliques(instance: &Instance, used: &[u32]) -> Option<Vec<Vec<Use>>> {
             cells -= kept.pop().map_or(0, |last| last.len());
         }
         cells += live.len();
-        if cells > MAX_CELLS {
+        if cells > MAX_TABLE_ENTRIES {
             return None;
         }
         kept.push(live.clone());
