@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -40,7 +40,7 @@ from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Problem
-from ..scheduling.program import Arrangement, Program, Stripe
+from ..scheduling.program import Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
 from ..scheduling.specs import Encoding, EncodingSpec, SlicedSpec, StreamSpec
@@ -256,35 +256,29 @@ def search(network: Network, epsilon: float | Fraction = EPSILON, tick: Progress
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
     extra = constants_in_sram(network)
     found = replace(explore(network.problem, extra, epsilon, tick), core_clock_hz=network.target.core_clock_hz)
-    return within_arena(network, found, tick)
+    return within_arena(network, found)
 
 
-def within_arena(network: Network, curve: Curve, tick: ProgressCallback | None) -> Curve:
+def within_arena(network: Network, curve: Curve) -> Curve:
     """Those choices whose arena fits a memory beside the fast one, if that has a size. Raises `BudgetError`."""
     memory = network.target.arena
     if not network.target.has_cache or memory.size_bytes is None:
         return curve
-    return within_memory(network, curve, memory, lambda proposal: scheduling.arrange(network.problem, proposal, tick))
+    return within_memory(network, curve, memory)
 
 
-def within_memory(
-    planned: SchedulableModel,
-    curve: Curve,
-    memory: Memory,
-    place: Callable[[scheduling.Proposal], Arrangement],
-    of: str = "",
-    extra: int = 0,
-) -> Curve:
+def within_memory(planned: SchedulableModel, curve: Curve, memory: Memory, of: str = "", extra: int = 0) -> Curve:
     """Those choices that fit the last memory of tensors, which takes what the others do not; `of` says whose it is.
 
     `extra` bytes lie there besides. Raises `BudgetError` if there are none.
     """
     assert memory.size_bytes is not None, "callers pass a memory that has a size"
-    taken = [place(proposal).pool_bytes[-1] + extra for proposal in curve.proposals]
+    placements = (proposal.placement for proposal in curve.proposals)
+    taken = [pool_bytes[-1] + extra for _, _, pool_bytes in placements]
     kept = [index for index, size in enumerate(taken) if size <= memory.size_bytes]
     if not kept:
         least = min(taken)
-        arranged = place(curve.proposals[taken.index(least)])
+        arranged = scheduling.arrange(planned.problem, curve.proposals[taken.index(least)])
         raise BudgetError(
             f"'{planned.source.name}' does not fit into the {memory.size_bytes} bytes of the memory "
             f"'{memory.name}'{of}: what the memories before it do not hold takes {least} bytes of it; give more of "

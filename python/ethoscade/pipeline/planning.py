@@ -6,7 +6,6 @@ operations are those that an Ethos-U would get; what is none of them runs whole,
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -28,7 +27,7 @@ from ..rewrites import remove_dead_channels, simplify
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks
 from ..scheduling.problem import Problem
-from ..scheduling.schedule import arrange, resolution_of
+from ..scheduling.schedule import resolution_of
 from ..targets.device_files import device_named
 from ..targets.devices import PRIMITIVES, DeviceDescription
 from ..targets.target import ACCELERATORS
@@ -111,8 +110,7 @@ def planned(
     if others:
         beside = outline.constant_bytes if last == described.constants else 0
         of = f" of device '{described.name}'"
-        place = functools.partial(arrange, outline.problem)
-        return outline, within_memory(outline, curve, last, place, of, beside)
+        return outline, within_memory(outline, curve, last, of, beside)
     count = curve.proposals.index(choose(outline, curve, last.size_bytes, "performance")) + 1
     return outline, replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
 

@@ -192,29 +192,24 @@ class Prepared:
 
     def _floor(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         """The Proposal of fewest bytes."""
-        return self._ask(lambda search: search.floor(tick), epsilon, tick)
+        return self._ask(lambda search: search.floor(tick), epsilon)
 
     def _fastest(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         """The fastest Proposal, and an upper bound of the floor."""
-        return self._ask(lambda search: search.fastest(tick), epsilon, tick)
+        return self._ask(lambda search: search.fastest(tick), epsilon)
 
-    def _ask(
-        self,
-        question: Callable[[scheduling.Search], scheduling.Frontier],
-        epsilon: float | Fraction,
-        tick: ProgressCallback | None,
-    ) -> Curve:
+    def _ask(self, question: Callable[[scheduling.Search], scheduling.Frontier], epsilon: float | Fraction) -> Curve:
         """What the core answers, sizes with the constants in SRAM."""
         extra = constants_in_sram(self.network)
         started = time.perf_counter()
         found = question(self._search(epsilon))
         curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
-        return compiler.within_arena(self.network, curve, tick)
+        return compiler.within_arena(self.network, curve)
 
     def _frontier(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.frontiers:
-            self._kept.frontiers[resolution] = self._ask(lambda search: search.frontier(tick), epsilon, tick)
+            self._kept.frontiers[resolution] = self._ask(lambda search: search.frontier(tick), epsilon)
         return self._kept.frontiers[resolution]
 
     @checked("epsilon")
@@ -227,7 +222,7 @@ class Prepared:
             size = max(budget - constants_in_sram(self.network), 0)
             return self._with_cache_of(size)._frontier(epsilon, tick)
         inner = max(budget - constants_in_sram(self.network), 0)
-        curve = self._ask(lambda search: search.within(_clamp_u64(inner), tick), epsilon, tick)
+        curve = self._ask(lambda search: search.within(_clamp_u64(inner), tick), epsilon)
         return replace(curve, stop_reason="budget")
 
 
