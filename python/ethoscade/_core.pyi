@@ -414,6 +414,9 @@ class Search:
 def arrange_plans(graph: CascaderGraph, schedule: Any, tick: Callable[..., object] | None = None) -> Arrangement:
     """The program of the Plans of a `ScheduleSpec`, its copies in the issue order, its buffers in the placement."""
 
+def prefetch_plans(graph: CascaderGraph, schedule: Any, limit_bytes: int) -> IssueOrderTuple:
+    """The issue order of copies that are early where no more than a number of bytes are then in use."""
+
 def clock_plans(graph: CascaderGraph, schedule: Any) -> int: ...
 def predict_streams(graph: CascaderGraph, schedule: Any) -> list[list[StreamCommand]]:
     """The command streams of a program, one for each run of the NPU; none for a device that is described by data."""

@@ -377,6 +377,20 @@ def test_decisions_of_another_program_are_refused(field: str) -> None:
     assert caught.value.fault == field
 
 
+def test_copies_are_early_where_bytes_allow() -> None:
+    problem = network("residuals").problem
+    staged = [spec.kernel is not None and spec.kernel.constant_bytes > 0 for spec in problem.specs]
+    late = Schedule(tuple(Group(i, i, (CacheRead(i),) if is_staged else ()) for i, is_staged in enumerate(staged)))
+    early = scheduling.prefetch(problem, late, 1 << 20)
+    assert early.groups == late.groups and early.issue_order is not None
+    assert scheduling.cycles_of(problem, early) < scheduling.cycles_of(problem, late)
+    without_room = scheduling.prefetch(problem, late, 0)
+    assert scheduling.arrange(problem, without_room).program.steps == scheduling.arrange(problem, late).program.steps
+    with pytest.raises(SchedulingError, match="limit_bytes") as caught:
+        scheduling.prefetch(problem, late, -1)
+    assert (caught.value.fault, caught.value.value) == ("range", -1)
+
+
 def test_what_is_no_decision_is_refused() -> None:
     error = refused("chain", Group(0, 2, ("split",)))  # type: ignore[arg-type]
     assert (error.fault, error.decision) == ("decision", "split")

@@ -7,11 +7,12 @@ carried out as it says or refused by name; its program is proved by the checker 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Rational, Real
 
 from .. import _core
-from ..errors import ConfigError
+from ..errors import ConfigError, SchedulingError
 from ..util.arguments import shown
 from ..util.progress import ProgressCallback
 from .decisions import AxisName as AxisName
@@ -79,6 +80,22 @@ def resolution_of(epsilon: float | Fraction) -> int:
     nearest = round(1 / exact)
     # A float that stands for 1/3 is a little smaller than that.
     return nearest if 1 / nearest == float(exact) else math.ceil(1 / exact)
+
+
+def prefetch(problem: Problem, schedule: Schedule, limit_bytes: int) -> Schedule:
+    """The schedule with copies of constants issued early where no more than `limit_bytes` are then in use.
+
+    Its placement is left open. Raises `SchedulingError` naming the first decision that cannot be carried out.
+    """
+    if not 0 <= limit_bytes < 1 << 64:
+        raise SchedulingError(
+            f"limit_bytes is {limit_bytes}; it must be a whole number from 0 to 2^64 - 1",
+            fault="range",
+            value=limit_bytes,
+            limit=(1 << 64) - 1,
+        )
+    order = _core.prefetch_plans(problem.core, schedule_spec(problem, schedule), limit_bytes)
+    return replace(schedule, issue_order=order, placement=None)
 
 
 def cycles_of(problem: Problem, schedule: Schedule) -> int:

@@ -6,7 +6,7 @@ use crate::model::plan::Plan;
 use crate::model::program::{Arrangement, IssueOrder, Placement};
 use crate::plans::options::MOVES;
 use crate::schedule::interleave::interleave;
-use crate::schedule::prefetch::issue;
+use crate::schedule::prefetch::{issue, prefetch};
 use crate::search::arena::{is_right, placer};
 use crate::search::error::SearchError;
 
@@ -35,4 +35,13 @@ pub fn arrange(
         true => Ok(Arrangement { program, placement }),
         false => Err(SearchError::Placement),
     }
+}
+
+/// The issue order of some Plans' copies, early where no more than `limit_bytes` are then in use.
+///
+/// # Errors
+/// Those of interleaving the Plans.
+pub fn early_order(graph: &CascaderGraph, plans: &[Plan], limit_bytes: u64) -> Result<IssueOrder, SearchError> {
+    let mut program = interleave(graph, plans, &mut Costs::default())?;
+    Ok(prefetch(graph, &mut program, limit_bytes))
 }

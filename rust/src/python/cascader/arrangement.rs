@@ -19,7 +19,7 @@ use crate::model::program::{Arrangement, IssueOrder, IssueSlot, Placement};
 use crate::python::interruptible;
 use crate::python::pickling::class;
 use crate::python::streams::StreamCommand;
-use crate::search::arrange;
+use crate::search::{arrange, early_order};
 
 /// A program and where its buffers lie.
 #[pyclass(frozen, get_all, name = "Arrangement", module = "ethoscade._core")]
@@ -97,12 +97,21 @@ impl PyArrangement {
 /// of a table stands before.
 pub type IssueFields = (Vec<(usize, usize)>, Vec<Option<usize>>);
 
+/// `IssueFields` as tuples.
+pub type IssueTuples<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>);
+
 /// A placement as tuples: offset and pool of each buffer, bytes of each pool.
 pub type PlacementFields = (Vec<u64>, Vec<u32>, Vec<u64>);
 
 /// An issue order of its fields.
 pub fn issue_order((copies, tables): IssueFields) -> IssueOrder {
     IssueOrder { copies: copies.into_iter().map(|(slot, reserved)| IssueSlot { slot, reserved }).collect(), tables }
+}
+
+/// The fields of an issue order.
+pub fn issue_tuples<'py>(py: Python<'py>, order: &IssueOrder) -> PyResult<IssueTuples<'py>> {
+    let copies = order.copies.iter().map(|copy| (copy.slot, copy.reserved));
+    Ok((PyTuple::new(py, copies)?, PyTuple::new(py, &order.tables)?))
 }
 
 /// A placement of its fields.
@@ -144,6 +153,18 @@ fn arrange_plans(
     PyArrangement::of(py, graph, &schedule.arrange(py, &graph.graph, tick.as_ref())?)
 }
 
+/// The issue order of a schedule's copies, early where no more than `limit_bytes` are then in use.
+#[pyfunction]
+fn prefetch_plans<'py>(
+    py: Python<'py>,
+    graph: &CascaderGraph,
+    schedule: ScheduleSpec,
+    limit_bytes: u64,
+) -> PyResult<IssueTuples<'py>> {
+    let plans = schedule.plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
+    issue_tuples(py, &interruptible::run(py, None, || early_order(&graph.graph, &plans, limit_bytes))??)
+}
+
 /// Modelled cycles of the program of a schedule.
 #[pyfunction]
 fn clock_plans(py: Python<'_>, graph: &CascaderGraph, schedule: ScheduleSpec) -> PyResult<u64> {
@@ -174,6 +195,7 @@ fn check_plans(py: Python<'_>, graph: &CascaderGraph, schedule: ScheduleSpec) ->
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyArrangement>()?;
     module.add_function(wrap_pyfunction!(arrange_plans, module)?)?;
+    module.add_function(wrap_pyfunction!(prefetch_plans, module)?)?;
     module.add_function(wrap_pyfunction!(clock_plans, module)?)?;
     module.add_function(wrap_pyfunction!(predict_streams, module)?)?;
     module.add_function(wrap_pyfunction!(check_plans, module)?)

@@ -5,7 +5,7 @@ use pyo3::types::PyTuple;
 
 use std::sync::Arc;
 
-use super::arrangement::{self, IssueFields, PlacementFields, PyArrangement};
+use super::arrangement::{self, IssueFields, IssueTuples, PlacementFields, PyArrangement};
 use super::error::{self, known};
 use super::graph::CascaderGraph;
 use super::plan::{PlanSpec, PyPlan};
@@ -16,9 +16,6 @@ use crate::python::interruptible;
 use crate::python::pickling::class;
 use crate::search::{arrange, Frontier, Goal, Search, Stop};
 use crate::util::pareto::Epsilon;
-
-/// `IssueFields` as tuples.
-type IssueTuples<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 
 /// `PlacementFields` as tuples.
 type PlacementTuples<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
@@ -69,9 +66,7 @@ impl PyProposal {
     }
     #[getter]
     fn issue_order<'py>(&self, py: Python<'py>) -> PyResult<Option<IssueTuples<'py>>> {
-        let Some(order) = &self.proposal.issue_order else { return Ok(None) };
-        let copies = order.copies.iter().map(|copy| (copy.slot, copy.reserved));
-        Ok(Some((PyTuple::new(py, copies)?, PyTuple::new(py, &order.tables)?)))
+        self.proposal.issue_order.as_ref().map(|order| arrangement::issue_tuples(py, order)).transpose()
     }
     #[getter]
     fn placement<'py>(&self, py: Python<'py>) -> PyResult<PlacementTuples<'py>> {
