@@ -386,9 +386,54 @@ def test_copies_are_early_where_bytes_allow() -> None:
     assert scheduling.cycles_of(problem, early) < scheduling.cycles_of(problem, late)
     without_room = scheduling.prefetch(problem, late, 0)
     assert scheduling.arrange(problem, without_room).program.steps == scheduling.arrange(problem, late).program.steps
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 64, True, 1.5, "1", None])
+def test_limits_are_whole_numbers(value: object) -> None:
+    problem = network("chain").problem
     with pytest.raises(SchedulingError, match="limit_bytes") as caught:
-        scheduling.prefetch(problem, late, -1)
-    assert (caught.value.fault, caught.value.value) == ("range", -1)
+        scheduling.prefetch(problem, Schedule((Group(0, 2, ()),)), value)  # type: ignore[arg-type]
+    assert (caught.value.fault, caught.value.value) == ("range", value)
+
+
+WRONG_ORDERS: tuple[object, ...] = (
+    0,
+    "ab",
+    ((), (), ()),
+    ([], []),
+    (((0,),), ()),
+    (((0, -1),), ()),
+    (((0, 1.5),), ()),
+    (((0, 0),), ("a",)),
+)
+WRONG_PLACEMENTS: tuple[object, ...] = (
+    0,
+    "abc",
+    ((), ()),
+    ((0,), (0,), (True,)),
+    ((-1,), (0,), (0,)),
+    ((0,), (1 << 32,), (0,)),
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [*(("issue_order", value) for value in WRONG_ORDERS), *(("placement", value) for value in WRONG_PLACEMENTS)],
+)
+def test_what_is_no_issue_order_or_placement_is_refused(field: str, value: object) -> None:
+    problem = network("chain").problem
+    with pytest.raises(SchedulingError, match=f"{field} is ") as caught:
+        scheduling.arrange(problem, Schedule((Group(0, 2, ()),), **{field: value}))  # type: ignore[arg-type]
+    assert (caught.value.fault, caught.value.value) == (field, value)
+
+
+def test_buffers_beyond_all_addresses_are_refused() -> None:
+    problem = network("chain").problem
+    of = scheduling.from_proposal(problem, search(network("chain")).proposals[0])
+    assert of.placement is not None
+    offsets, pools, pool_bytes = of.placement
+    with pytest.raises(SchedulingError, match="that of another program"):
+        scheduling.prove(problem, replace(of, placement=(((1 << 64) - 1,) * len(offsets), pools, pool_bytes)))
 
 
 def test_what_is_no_decision_is_refused() -> None:

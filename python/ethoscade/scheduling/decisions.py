@@ -11,12 +11,16 @@ from typing import Any, Literal, NoReturn
 
 from .. import _core
 from ..errors import SchedulingError
+from ..util.arguments import shown
 from ..util.records import dataclass
 from .problem import Problem
 
 AxisName = Literal["height", "width"]
 
 _AXES: tuple[AxisName, AxisName] = ("height", "width")
+
+MOST_BYTES = (1 << 64) - 1
+"""The most bytes that the core counts."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,12 @@ def uncascaded(problem: Problem) -> Schedule:
 
 
 def schedule_spec(problem: Problem, schedule: Schedule) -> ScheduleSpec:
-    """What carries out a schedule. Raises `SchedulingError` naming the first decision that no Plan can."""
+    """What carries out a schedule. Raises `SchedulingError` naming the first decision that cannot be carried out."""
+    for field, is_right in (("issue_order", _is_issue_order), ("placement", _is_placement)):
+        value = getattr(schedule, field)
+        if value is not None and not is_right(value):
+            message = f"{field} is {shown(value)}; it must be None, or the tuples of whole numbers that a Proposal has"
+            raise SchedulingError(message, fault=field, value=value)
     plans = [_Reading(problem, number, group).plan() for number, group in enumerate(schedule.groups)]
     return ScheduleSpec(plans, schedule.issue_order, schedule.placement)
 
@@ -205,7 +214,7 @@ class _Reading:
     def __init__(self, problem: Problem, number: int, group: Group) -> None:
         self.problem, self.number, self.group = problem, number, group
         count = len(problem.specs)
-        if not _is_whole(group.first, 0, count - 1) or not _is_whole(group.last, group.first, count - 1):
+        if not is_whole(group.first, 0, count - 1) or not is_whole(group.last, group.first, count - 1):
             raise SchedulingError(
                 f"group {number} is Parts {group.first!r} to {group.last!r}; the network has Parts 0 to {count - 1}",
                 fault="cover",
@@ -291,7 +300,7 @@ class _Reading:
     def refuse(self, decision: Decision, why: str, possible: str, expected: object = None) -> NoReturn:
         """Raise the error that names the decision, its Part and what could be said instead."""
         part = decision.part
-        known = _is_whole(part, 0, len(self.problem.specs) - 1)
+        known = is_whole(part, 0, len(self.problem.specs) - 1)
         of = f" of Part {part} '{self.name(part)}'" if known else ""
         raise SchedulingError(
             f"group {self.number}: {decision!r}{of} cannot be carried out: {why}; possible: {possible}",
@@ -305,7 +314,7 @@ class _Reading:
 
     def _check_part(self, decision: Decision) -> None:
         first, last = self.group.first, self.group.last
-        if not _is_whole(decision.part, 0, len(self.problem.specs) - 1):
+        if not is_whole(decision.part, 0, len(self.problem.specs) - 1):
             self.refuse(decision, "there is no such Part", f"Parts {first} to {last}", (first, last))
         if decision.part not in self.parts:
             self.refuse(decision, "the Part is in another group", f"Parts {first} to {last}", (first, last))
@@ -332,7 +341,7 @@ class _Reading:
     def split(self, decision: Split) -> None:
         self.take_axis(decision, decision.axis)
         most = self.extent(decision.part, decision.axis)
-        if not _is_whole(decision.extent, 1, most):
+        if not is_whole(decision.extent, 1, most):
             self.refuse(decision, f"the output's {decision.axis} is {most}", f"extents from 1 to {most}", (1, most))
         self.splits[decision.part] = decision.extent
 
@@ -340,7 +349,7 @@ class _Reading:
         self._check_last(decision)
         self.take_axis(decision, decision.axis, across=True)
         most = self.extent(decision.part, decision.axis)
-        if not _is_whole(decision.count, 1, most):
+        if not is_whole(decision.count, 1, most):
             self.refuse(decision, f"the output's {decision.axis} is {most}", f"counts from 1 to {most}", (1, most))
         wanted = [part for part in self.parts[:-1] if not self.problem.is_interior(part, self.group.last)]
         if decision.count > 1 and wanted:
@@ -392,7 +401,7 @@ class _Reading:
         reads = self.problem.specs[decision.part].inputs
         if decision.sliced is not False:
             self.refuse(decision, "a tensor is copied as a whole", "sliced=False", False)
-        if not _is_whole(operand, 0, len(reads) - 1):
+        if not is_whole(operand, 0, len(reads) - 1):
             most = len(reads) - 1
             self.refuse(decision, "there is no such operand", f"operands 0 to {most}", (0, most))
         made = {self.problem.specs[part].outputs[0] for part in self.parts}
@@ -442,6 +451,26 @@ _READERS: Mapping[type, Callable[[_Reading, Any], None]] = {
 }
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
+def _is_issue_order(value: object) -> bool:
+    match value:
+        case (tuple(copies), tuple(tables)) if isinstance(value, tuple):
+            pairs = all(_are_whole(copy) and len(copy) == 2 for copy in copies)
+            return pairs and _are_whole(tuple(ahead for ahead in tables if ahead is not None))
+    return False
+
+
+def _is_placement(value: object) -> bool:
+    match value:
+        case (offsets, pools, pool_bytes) if isinstance(value, tuple):
+            return _are_whole(offsets) and _are_whole(pools, (1 << 32) - 1) and _are_whole(pool_bytes)
+    return False
+
+
+def _are_whole(values: object, most: int = MOST_BYTES) -> bool:
+    """Whether a value is a tuple of whole numbers up to that."""
+    return isinstance(values, tuple) and all(is_whole(value, 0, most) for value in values)
+
+
+def is_whole(value: object, least: int, most: int) -> bool:
     """Whether a value is a whole number in that range."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

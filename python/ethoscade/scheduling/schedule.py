@@ -15,6 +15,7 @@ from .. import _core
 from ..errors import ConfigError, SchedulingError
 from ..util.arguments import shown
 from ..util.progress import ProgressCallback
+from .decisions import MOST_BYTES, is_whole, schedule_spec
 from .decisions import AxisName as AxisName
 from .decisions import Backwards as Backwards
 from .decisions import Bands as Bands
@@ -27,7 +28,6 @@ from .decisions import RollingBuffer as RollingBuffer
 from .decisions import Schedule as Schedule
 from .decisions import Split as Split
 from .decisions import from_proposal as from_proposal
-from .decisions import schedule_spec
 from .decisions import uncascaded as uncascaded
 from .problem import Problem
 from .program import Arrangement
@@ -87,13 +87,9 @@ def prefetch(problem: Problem, schedule: Schedule, limit_bytes: int) -> Schedule
 
     Its placement is left open. Raises `SchedulingError` naming the first decision that cannot be carried out.
     """
-    if not 0 <= limit_bytes < 1 << 64:
-        raise SchedulingError(
-            f"limit_bytes is {limit_bytes}; it must be a whole number from 0 to 2^64 - 1",
-            fault="range",
-            value=limit_bytes,
-            limit=(1 << 64) - 1,
-        )
+    if not is_whole(limit_bytes, 0, MOST_BYTES):
+        message = f"limit_bytes is {shown(limit_bytes)}; it must be a whole number from 0 to {MOST_BYTES}"
+        raise SchedulingError(message, fault="range", value=limit_bytes, limit=MOST_BYTES)
     order = _core.prefetch_plans(problem.core, schedule_spec(problem, schedule), limit_bytes)
     return replace(schedule, issue_order=order, placement=None)
 

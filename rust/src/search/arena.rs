@@ -218,7 +218,9 @@ pub fn buffer_of(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterato
 /// checker.
 pub fn is_right(graph: &CascaderGraph, program: &Program, placement: &Placement) -> bool {
     let count = program.buffers.len();
-    if placement.pools.len() != count || placement.offsets.len() != count {
+    let has_end = |(buffer, offset): (&Buffer, &u64)| offset.checked_add(buffer.size_bytes + ALIGNMENT).is_some();
+    let is_whole = placement.pools.len() == count && placement.offsets.len() == count;
+    if !is_whole || !program.buffers.iter().zip(&placement.offsets).all(has_end) {
         return false;
     }
     let lies = placement.pools.iter().zip(&placement.offsets);
@@ -227,7 +229,7 @@ pub fn is_right(graph: &CascaderGraph, program: &Program, placement: &Placement)
     for (buffer, slot) in program.buffers.iter().zip(&slots).filter(|(buffer, _)| buffer.first_step < buffer.last_step)
     {
         let Some(peak) = peaks.get_mut(slot.pool as usize) else { return false };
-        *peak = slot.offset.saturating_add(buffer.size_bytes).max(*peak);
+        *peak = (slot.offset + buffer.size_bytes).max(*peak);
     }
     let rounded: Vec<u64> = peaks.iter().copied().map(aligned).collect();
     let items = Items::new(graph, program);

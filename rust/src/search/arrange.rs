@@ -41,7 +41,7 @@ pub fn arrange(
 ///
 /// # Errors
 /// Those of interleaving the Plans.
-pub fn early_order(graph: &CascaderGraph, plans: &[Plan], limit_bytes: u64) -> Result<IssueOrder, SearchError> {
+pub fn decide_issue_order(graph: &CascaderGraph, plans: &[Plan], limit_bytes: u64) -> Result<IssueOrder, SearchError> {
     let mut program = interleave(graph, plans, &mut Costs::default())?;
     Ok(prefetch(graph, &mut program, limit_bytes))
 }

@@ -46,7 +46,7 @@ use crate::search::stage::Stage;
 use crate::search::within::fastest_within;
 use crate::util::interrupt;
 
-pub use arrange::{arrange, early_order};
+pub use arrange::{arrange, decide_issue_order};
 pub use baseline::{uncascaded, Baseline};
 pub use context::Context;
 pub use frontier::{Frontier, Stop};

@@ -400,6 +400,8 @@ fn decisions_of_another_program_are_refused() {
     let mut wrong =
         vec![early.placement.clone(), early.placement.clone(), early.placement.clone(), Placement::default()];
     wrong[0].offsets.iter_mut().for_each(|offset| *offset = 0);
+    wrong.push(early.placement.clone());
+    wrong[4].offsets.iter_mut().for_each(|offset| *offset = u64::MAX);
     wrong[1].pools.iter_mut().for_each(|pool| pool.0 = 7);
     wrong[2].pool_bytes[Memories::SCARCE] -= 16;
     for placement in wrong {

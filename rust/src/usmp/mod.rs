@@ -1,13 +1,13 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
-//! [`plan`] runs the solvers of an algorithm until one has proved its answer. In the order of their dependencies: `model` holds
-//! problems and solutions, `check` proves a solution right. `arithmetic` and `limits` serve all. `item` is a buffer as searches see it,
-//! `canonical` the order of items, `clique` sets of items without a common byte, `bound` the lower bounds, `pairs` the
-//! forbidden offsets of any two items; `instance` puts these together. `pins` checks fixed offsets, `overflow` names the
-//! buffers in the way. `fit` finds the lowest free offset, `timeline` the items in use at the same time, `arrangement` is
-//! first fit, `placer` first fit in one order after the other. `orders` has the greedy orders, `squeaky_wheel` improves one,
-//! `initial_plans` holds the plans that every search starts from. `solver` defines a solver; each has its file, `exact` a
-//! folder. `parallel` runs threads, `random` draws numbers.
+//! [`plan`] runs the solvers of an algorithm until one has proved its answer. In the order of their dependencies:
+//! `model` holds problems and solutions, `check` proves a solution right. `arithmetic` and `limits` serve all. `item`
+//! is a buffer as searches see it, `canonical` the order of items, `clique` sets of items without a common byte,
+//! `bound` the lower bounds, `pairs` the forbidden offsets of any two items; `instance` puts these together. `pins`
+//! checks fixed offsets, `overflow` names the buffers in the way. `fit` finds the lowest free offset, `timeline` the
+//! items in use at the same time, `arrangement` is first fit, `placer` first fit in one order after the other. `orders`
+//! has the greedy orders, `squeaky_wheel` improves one, `initial_plans` holds the plans that every search starts from.
+//! `solver` defines a solver; each has its file, `exact` a folder. `parallel` runs threads, `random` draws numbers.
 
 pub mod check;
 pub mod model;

@@ -19,7 +19,7 @@ use crate::model::program::{Arrangement, IssueOrder, IssueSlot, Placement};
 use crate::python::interruptible;
 use crate::python::pickling::class;
 use crate::python::streams::StreamCommand;
-use crate::search::{arrange, early_order};
+use crate::search::{arrange, decide_issue_order};
 
 /// A program and where its buffers lie.
 #[pyclass(frozen, get_all, name = "Arrangement", module = "ethoscade._core")]
@@ -82,26 +82,24 @@ impl PyArrangement {
     /// An arrangement of the graph, by its caller's numbers.
     pub fn of(py: Python<'_>, graph: &CascaderGraph, arrangement: &Arrangement) -> PyResult<PyArrangement> {
         let program = Py::new(py, PyProgram::of(py, graph, &arrangement.program)?)?;
-        let placement = &arrangement.placement;
-        Ok(PyArrangement {
-            program,
-            offsets: PyTuple::new(py, placement.offsets.iter())?.unbind(),
-            arena_bytes: placement.bytes(),
-            pools: PyTuple::new(py, placement.pools.iter().map(|pool| pool.0))?.unbind(),
-            pool_bytes: PyTuple::new(py, placement.pool_bytes.iter())?.unbind(),
-        })
+        let (offsets, pools, pool_bytes) = placement_tuples(py, &arrangement.placement)?;
+        let [offsets, pools, pool_bytes] = [offsets, pools, pool_bytes].map(Bound::unbind);
+        Ok(PyArrangement { program, offsets, arena_bytes: arrangement.placement.bytes(), pools, pool_bytes })
     }
 }
 
-/// An issue order as tuples: of each copy its slot and the slot from which on its buffer is its own; the copy that each load
-/// of a table stands before.
+/// An issue order as read: of each copy its slot and the slot from which on its buffer is its own; the copy that each load of a
+/// table stands before.
 pub type IssueFields = (Vec<(usize, usize)>, Vec<Option<usize>>);
 
-/// `IssueFields` as tuples.
+/// `IssueFields` as Python sees them.
 pub type IssueTuples<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 
-/// A placement as tuples: offset and pool of each buffer, bytes of each pool.
+/// A placement as read: offset and pool of each buffer, bytes of each pool.
 pub type PlacementFields = (Vec<u64>, Vec<u32>, Vec<u64>);
+
+/// `PlacementFields` as Python sees them.
+pub type PlacementTuples<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 
 /// An issue order of its fields.
 pub fn issue_order((copies, tables): IssueFields) -> IssueOrder {
@@ -118,6 +116,12 @@ pub fn issue_tuples<'py>(py: Python<'py>, order: &IssueOrder) -> PyResult<IssueT
 pub fn placement((offsets, pools, pool_bytes): PlacementFields) -> Placement {
     let pools = pools.into_iter().map(PoolId).collect::<Vec<_>>().into();
     Placement { pool_bytes: pool_bytes.into(), pools, offsets: offsets.into() }
+}
+
+/// The fields of a placement.
+pub fn placement_tuples<'py>(py: Python<'py>, placement: &Placement) -> PyResult<PlacementTuples<'py>> {
+    let pools = PyTuple::new(py, placement.pools.iter().map(|pool| pool.0))?;
+    Ok((PyTuple::new(py, placement.offsets.iter())?, pools, PyTuple::new(py, placement.pool_bytes.iter())?))
 }
 
 /// A schedule as Python gives it.
@@ -162,7 +166,7 @@ fn prefetch_plans<'py>(
     limit_bytes: u64,
 ) -> PyResult<IssueTuples<'py>> {
     let plans = schedule.plans.into_iter().map(PlanSpec::build).collect::<PyResult<Vec<_>>>()?;
-    issue_tuples(py, &interruptible::run(py, None, || early_order(&graph.graph, &plans, limit_bytes))??)
+    issue_tuples(py, &interruptible::run(py, None, || decide_issue_order(&graph.graph, &plans, limit_bytes))??)
 }
 
 /// Modelled cycles of the program of a schedule.

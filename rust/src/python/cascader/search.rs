@@ -5,20 +5,16 @@ use pyo3::types::PyTuple;
 
 use std::sync::Arc;
 
-use super::arrangement::{self, IssueFields, IssueTuples, PlacementFields, PyArrangement};
+use super::arrangement::{self, IssueFields, IssueTuples, PlacementFields, PlacementTuples, PyArrangement};
 use super::error::{self, known};
 use super::graph::CascaderGraph;
 use super::plan::{PlanSpec, PyPlan};
 use crate::model::plan::Proposal;
-use crate::model::program::Placement;
 use crate::plans::options::{Options, MOST_TUNED, TUNED};
 use crate::python::interruptible;
 use crate::python::pickling::class;
 use crate::search::{arrange, Frontier, Goal, Search, Stop};
 use crate::util::pareto::Epsilon;
-
-/// `PlacementFields` as tuples.
-type PlacementTuples<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 
 /// What a Proposal is made of again: cycles, Plans, issue order, placement.
 type ProposalFields<'py> = (u64, Vec<PyPlan>, Option<IssueTuples<'py>>, PlacementTuples<'py>);
@@ -70,9 +66,7 @@ impl PyProposal {
     }
     #[getter]
     fn placement<'py>(&self, py: Python<'py>) -> PyResult<PlacementTuples<'py>> {
-        let Placement { pool_bytes, pools, offsets } = &self.proposal.placement;
-        let pools = PyTuple::new(py, pools.iter().map(|pool| pool.0))?;
-        Ok((PyTuple::new(py, offsets.iter())?, pools, PyTuple::new(py, pool_bytes.iter())?))
+        arrangement::placement_tuples(py, &self.proposal.placement)
     }
     /// Its program and where everything lies.
     #[pyo3(signature = (graph, tick=None))]

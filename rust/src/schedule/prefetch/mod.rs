@@ -17,7 +17,7 @@ use crate::model::program::{IssueOrder, Placement, Program};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
-use issue::{live_bytes, Copy, Issue, Issuer};
+use issue::{live_bytes, Copy, Issue, Issuer, TableLoad};
 
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
@@ -36,14 +36,17 @@ pub fn prefetch(graph: &CascaderGraph, program: &mut Program, limit_bytes: u64) 
 }
 
 /// Let the copies of a program, each right before its first use, stand where an order has them; None where it is of another
-/// program.
+/// program: each copy and each load of a table must be there for its user, and find its slots free.
 pub fn issue(graph: &CascaderGraph, program: &mut Program, order: &IssueOrder) -> Option<()> {
     let issuer = Issuer::new(program);
+    let is_in_time = |(load, ahead): (&TableLoad, &Option<usize>)| {
+        ahead.is_none_or(|copy| order.copies.get(copy).is_some_and(|at| (load.free..=load.user).contains(&at.slot)))
+    };
     let is_own = order.copies.len() == issuer.copies.len()
         && order.tables.len() == issuer.tables.len()
         && order.copies.is_sorted_by_key(|copy| copy.slot)
         && order.copies.iter().zip(&issuer.copies).all(|(at, copy)| at.reserved <= at.slot && at.slot <= copy.user)
-        && order.tables.iter().flatten().all(|&copy| copy < order.copies.len());
+        && issuer.tables.iter().zip(&order.tables).all(is_in_time);
     is_own.then(|| issue_at(graph, program, &issuer, order))
 }
 
@@ -432,11 +435,11 @@ mod tests {
         assert!(between > 2, "{between} kernels");
     }
 
-    #[test]
-    fn tables_are_loaded_ahead_of_copies_that_would_hold_them_up() {
+    /// Look-ups, each in a table of its own, with convolutions between them, then convolutions whose copies are long.
+    fn with_tables(count: u32) -> CascaderGraph {
         let mut net = Network::new([32, 32], 16);
         let mut t = INPUT;
-        for id in (0..6).map(TableId) {
+        for id in (0..count).map(TableId) {
             t = net.window(t, OperationKind::Convolution, 3, 1, 16);
             t = net.look_up(t, LookUpTable { id, bytes: 256 });
         }
@@ -444,7 +447,12 @@ mod tests {
         for depth in [512, 512] {
             t = net.window(t, OperationKind::Convolution, 1, 1, depth);
         }
-        let graph = net.finish(t);
+        net.finish(t)
+    }
+
+    #[test]
+    fn tables_are_loaded_ahead_of_copies_that_would_hold_them_up() {
+        let graph = with_tables(6);
         let program = staged(&graph, Staging::Whole);
         let early = ahead(&graph, &program, u64::MAX);
         check(&graph, &early).expect("the program is right");
@@ -464,6 +472,27 @@ mod tests {
             apart += usize::from(kernel(part) != Some(index + 1));
         }
         assert!(apart > 2, "{apart} tables");
+    }
+
+    #[test]
+    fn an_order_that_loads_a_table_too_late_or_over_another_is_refused() {
+        // More than there are slots: the last takes one that an earlier table had.
+        let graph = with_tables(12);
+        let late = staged(&graph, Staging::Whole);
+        let mut early = late.clone();
+        let order = prefetch(&graph, &mut early, u64::MAX);
+        let issued = |order: &IssueOrder| {
+            let mut program = late.clone();
+            issue(&graph, &mut program, order).map(|()| program)
+        };
+        assert_eq!(issued(&order), Some(early));
+        let (tables, copies) = (order.tables.len(), order.copies.len());
+        assert!(order.tables.iter().any(Option::is_some));
+        for (table, copy) in [(0, copies - 1), (tables - 1, 0), (0, copies)] {
+            let mut wrong = order.clone();
+            wrong.tables[table] = Some(copy);
+            assert_eq!(issued(&wrong), None, "table {table} ahead of copy {copy}");
+        }
     }
 
     #[test]
