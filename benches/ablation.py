@@ -4,7 +4,7 @@
                                 [--markdown]
 
 Each figure is set to a neutral value, at which what it does is not done, and to twice and half of its own; the rest
-stays as it is. Per setting, as geometric means over the networks, relative to the defaults: the floor; the cycles of
+keeps its default. Per setting, as geometric means over the networks, relative to the defaults: the floor; the cycles of
 the frontier within fixed budgets (the floor, and each quarter of what the fastest schedule takes); the same of the
 network that loses most; the cycles of the answers to these budgets, asked one by one; CPU seconds of the searches. More
 than 1 is worse than the defaults. Networks are twelve public models of full size, and `--random` generated ones.
@@ -31,7 +31,7 @@ from ethoscade.scheduling import problem
 from ethoscade.targets.target import load_target
 from model_files import model_folder
 
-# The last five have pyramids: several planes of features that are joined again.
+# The last six have heads on several planes, or join planes of several sizes.
 MODELS = (
     "mobilenet_v1_1.0_224_int8_rand",
     "mobilenet_v2_1.0_224_ptq",
@@ -86,7 +86,7 @@ class Found:
     seconds: float
 
     def cycles_within(self, budget: int) -> int:
-        """Cycles of the fastest schedule within so many bytes; those of the leanest where none is."""
+        """Cycles of the fastest schedule within so many bytes; those of the point with the least SRAM where none is."""
         return cycles_within(self.points, budget)
 
     @property
@@ -97,7 +97,7 @@ class Found:
 
 
 def cycles_within(points: Sequence[tuple[int, int]], budget: int) -> int:
-    """Cycles of the fastest point within so many bytes; those of the leanest where none is."""
+    """Cycles of the fastest point within so many bytes; those of the point with the least SRAM where none is."""
     return next((cycles for size, cycles in reversed(points) if size <= budget), points[0][1])
 
 

@@ -1,7 +1,7 @@
 """An inference on record: every NPU call with its operations in time, CPU operators between them, what is live when.
 
 Owns the record and putting it together from streams, the timing model and the dataflow; what viewers make of it is
-theirs. The compiler of the network knows more of each operation than its stream does: that is `OperationContext`.
+theirs. The compiler of the network knows more of each operation than its stream does: that is its `OperationContext`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class OperationContext:
 
 @dataclass(frozen=True)
 class NpuSource:
-    """A call of the NPU: its payload, the tensors that it makes, and what is `told` of each operation, in order."""
+    """A call of the NPU: its payload, the tensors that it makes, and the `contexts` of its operations, in order."""
 
     name: str
     payload: bytes = field(repr=False)
     report: TimingReport = field(repr=False)
     makes: tuple[int, ...]
-    told: tuple[OperationContext, ...]
+    contexts: tuple[OperationContext, ...]
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class _Recorder:
                 first_reader.get(position) if command.kernel is None else None,
             )
             for position, (command, offset, known_as, row) in enumerate(
-                zip(timed, offsets, call.told, flow.operations, strict=True)
+                zip(timed, offsets, call.contexts, flow.operations, strict=True)
             )
         )
         makers = {t: of(makers) for t, makers in zip(made, flow.wanted[: len(made)], strict=True)}
