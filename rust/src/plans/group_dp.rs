@@ -29,6 +29,7 @@ use crate::model::memory::aligned;
 use crate::model::plan::Staging;
 use crate::plans::bands::Bands;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
+use crate::plans::made_rows::StripeId;
 use crate::plans::open_group_bound::{CloseCost, ConcurrentBuffers, ExtendCost, OpenGroupBound};
 use crate::plans::options::Options;
 use crate::plans::pass::Pass;
@@ -146,8 +147,8 @@ pub struct GroupDp<'a, 'g> {
     pub last: PartId,
     /// How far back they may reach, and what is wanted of each Part.
     pub bands: &'a Bands<'g>,
-    /// Line of the last Part's output behind which the last Plan that was walked took too much.
-    pub first_failed_line: i64,
+    /// The stripe at which the last Plan that was walked took too much.
+    pub first_failed: StripeId,
     /// Scratch memory for points whose front is wanted.
     pub scratch: &'a mut FrontBuilder,
 }
@@ -439,7 +440,7 @@ impl GroupDp<'_, '_> {
     fn peak_bytes(&mut self, size: usize, state: &Open, ends: &[Span], limit_bytes: u64) -> Option<u64> {
         let first = self.last.before(size);
         let (stripes, shares) = self.decisions(first, &state.node);
-        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes, &mut self.first_failed_line)
+        self.groups[size].peak_bytes(&stripes, ends, &shares, limit_bytes, &mut self.first_failed)
     }
 }
 

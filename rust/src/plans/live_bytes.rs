@@ -23,6 +23,7 @@ use crate::model::graph::CascaderGraph;
 use crate::model::ids::{PartId, TensorId};
 use crate::model::memory::aligned;
 use crate::plans::link::{PartReads, TensorReads};
+use crate::plans::made_rows::{GroupStripes, MadeRows, StripeId};
 use crate::schedule::demand::{demand, stripe_ahead, Walker};
 use crate::stripe::{Axis, Span};
 
@@ -142,31 +143,23 @@ impl LiveBytes {
     /// Most bytes in the arena at once while a Plan of one band runs; None if they reach `limit_bytes`.
     ///
     /// `ends` are the spans wanted of each Part's output along the rolling axis, `shares` what the Plan adds for each
-    /// Part. Most Plans take too much, so two moments are looked at before all are walked: when the last Part's output is
-    /// done, and when it reaches the line `first_failed_line`. Where a walk finds too much it leaves its line there for
-    /// the next Plan, which often takes too much there as well. Equals the live bytes of the program, with every buffer
-    /// of a multiple of the arena's alignment, as long as each read of a tensor takes in all its rows; rows that are
-    /// skipped, at the end or between windows, are counted as long as others of their tensor may be wanted, so
-    /// otherwise it is an upper bound.
+    /// Part. Most Plans take too much, so two stripes are looked at before all are walked: the last one of the last Part,
+    /// and `first_failed`. Where a walk finds too much it leaves its stripe there for the next Plan, which often takes too
+    /// much there as well. Equals the live bytes of the program, with every buffer of a multiple of the arena's
+    /// alignment, as long as each read of a tensor takes in all its rows; rows that are skipped, at the end or between
+    /// windows, are counted as long as others of their tensor may be wanted, so otherwise it is an upper bound.
     pub fn peak_bytes(
         &self,
         stripes: &[i64],
         ends: &[Span],
         shares: &[Share],
         limit_bytes: u64,
-        first_failed_line: &mut i64,
+        first_failed: &mut StripeId,
     ) -> Option<u64> {
-        let last = stripes.len() - 1;
         let mut run = GroupRun::new(self, stripes, ends, shares);
         run.limit_bytes = limit_bytes;
-        let (start, lines, stripe) = (ends[last].start, ends[last].len().max(1), stripes[last]);
-        let index = |line: i64| ((line - start).clamp(1, lines) + stripe - 1) / stripe;
-        let (at_end, at_failed) = (index(ends[last].end), index(*first_failed_line));
-        run.jump(at_end);
-        if run.peak < limit_bytes && at_failed < at_end {
-            run.jump(at_failed);
-        }
-        if run.peak >= limit_bytes {
+        let last_one = StripeId { parts_behind: 0, line: ends[stripes.len() - 1].end };
+        if run.is_too_much_at(last_one) || run.is_too_much_at(*first_failed) {
             return None;
         }
         run.restart();
@@ -174,7 +167,7 @@ impl LiveBytes {
         if run.peak < limit_bytes {
             return Some(run.peak);
         }
-        *first_failed_line = run.made[last] + 1;
+        *first_failed = run.peak_at;
         None
     }
 
@@ -216,13 +209,14 @@ struct GroupRun<'a> {
     ends: &'a [Span],
     shares: &'a [Share],
     /// How far each Part's output is made: one past the last row or column.
-    made: SmallVec<[i64; 16]>,
+    made: MadeRows,
     /// By Part, the first row or column of its output still to be read; beyond all where there is none.
     wanted: SmallVec<[i64; 16]>,
     /// Bytes of all Parts' own buffers while no stripe is being made, since the last restart.
     between: u64,
-    /// Most bytes seen in use.
+    /// Most bytes seen in use, and while which stripe.
     peak: u64,
+    peak_at: StripeId,
     limit_bytes: u64,
     /// What is wanted besides the peak, if it is: a profile over the Parts up to an offset.
     profile: Option<(usize, Profile)>,
@@ -250,7 +244,7 @@ impl Walker for GroupRun<'_> {
         if is_born {
             let now = self.between + meanwhile + self.dying_bytes(part, start, 0);
             debug_assert_eq!(now, self.bytes(part, start, 0), "what changed is not what there is");
-            self.count(now);
+            self.count(now, part, start);
         }
         let now = self.profile.as_ref().map_or(0, |(reach, _)| self.bytes(part, start, reach + 1));
         self.between += after;
@@ -277,6 +271,7 @@ impl<'a> GroupRun<'a> {
             wanted,
             between: 0,
             peak: 0,
+            peak_at: StripeId::default(),
             limit_bytes: u64::MAX,
             profile: None,
         }
@@ -284,13 +279,9 @@ impl<'a> GroupRun<'a> {
 
     /// Go back to the beginning, where nothing is made.
     fn restart(&mut self) {
-        self.unmake();
+        self.made.iter_mut().zip(self.ends).for_each(|(made, wanted)| *made = wanted.start);
         self.ask();
         self.between = 0;
-    }
-
-    fn unmake(&mut self) {
-        self.made.iter_mut().zip(self.ends).for_each(|(made, wanted)| *made = wanted.start);
     }
 
     /// Set `wanted` for what is made now.
@@ -320,29 +311,24 @@ impl<'a> GroupRun<'a> {
         self.profile = Some((reach, profile));
     }
 
-    /// Go to the moment of the last Part's stripe number `index`, from 1, by following demand back from it.
-    fn jump(&mut self, index: i64) {
-        let (last, occupancy) = (self.stripes.len() - 1, self.occupancy);
-        self.unmake();
-        let start = self.ends[last].start + (index - 1) * self.stripes[last];
-        self.made[last] = (start + self.stripes[last]).min(self.ends[last].end);
-        for reader in (0..=last).rev() {
-            let (at, wanted) = (self.made[reader], self.ends[reader]);
-            if at == wanted.start {
-                continue;
-            }
-            let read = Span::new(wanted.start, at);
-            for (producer, needed) in (0..).map_while(|index| occupancy.inside[reader].get(index, read)) {
-                let (stripe, wanted) = (self.stripes[producer], self.ends[producer]);
-                let whole = (needed.end - wanted.start + stripe - 1) / stripe * stripe;
-                self.made[producer] = self.made[producer].max((wanted.start + whole).min(wanted.end));
-            }
-        }
-        // While the last Part's stripe runs, the rows that it reads are still wanted.
-        let made = std::mem::replace(&mut self.made[last], start);
+    /// Whether the limit is reached while a stripe is made, if this group has it.
+    fn is_too_much_at(&mut self, stripe: StripeId) -> bool {
+        let Some(part) = self.ends.len().checked_sub(stripe.parts_behind + 1) else { return false };
+        let (extent, wanted) = (self.stripes[part], self.ends[part]);
+        let line = stripe.line.min(wanted.end - 1).max(wanted.start);
+        self.go_to(part, line - (line - wanted.start) % extent) && self.peak >= self.limit_bytes
+    }
+
+    /// Count the stripe of a Part from row `start` on, without a walk; false where there is none.
+    fn go_to(&mut self, part: usize, start: i64) -> bool {
+        let group = GroupStripes { reads: &self.occupancy.inside, stripes: self.stripes, ends: self.ends };
+        let Some(made) = group.made_before(part, start, self.occupancy.wanted_later()) else { return false };
+        self.made = made;
+        // While the stripe runs, the rows that it reads are still wanted.
         self.ask();
-        self.made[last] = made;
-        self.count(self.bytes(last, start, 0));
+        self.made[part] = stripe_ahead(start, self.stripes[part], self.ends[part]).end;
+        self.count(self.bytes(part, start, 0), part, start);
+        true
     }
 
     /// First row or column of Part `part`'s output that a Part of the group still reads.
@@ -352,9 +338,14 @@ impl<'a> GroupRun<'a> {
         unread.min().unwrap_or(i64::MAX)
     }
 
-    /// Count `bytes` beside the constant bytes.
-    fn count(&mut self, bytes: u64) {
-        self.peak = self.peak.max(aligned(self.occupancy.resident_bytes + bytes));
+    /// Count `bytes` beside the constant bytes, while Part `part` makes its stripe from row `start` on.
+    fn count(&mut self, bytes: u64, part: usize, start: i64) {
+        let bytes = aligned(self.occupancy.resident_bytes + bytes);
+        // What follows when the limit is reached is not the order of demand any more.
+        if bytes > self.peak && self.peak < self.limit_bytes {
+            self.peak = bytes;
+            self.peak_at = StripeId { parts_behind: self.ends.len() - 1 - part, line: start };
+        }
     }
 
     /// Bytes of a Part's output and of its staged constants: before, while and after it makes a stripe.
@@ -438,7 +429,7 @@ mod tests {
         let graph = worked_example();
         let live = LiveBytes::new(&graph, PartId(0), PartId(2), Axis::Height);
         let shares = [3 * 256, 256, 0].map(|rolling| Share { rolling, staged: 0 });
-        let peak = |limit| live.peak_bytes(&[1, 1, 1], &[Span::new(0, 8); 3], &shares, limit, &mut 0);
+        let peak = |limit| live.peak_bytes(&[1, 1, 1], &[Span::new(0, 8); 3], &shares, limit, &mut StripeId::default());
         assert_eq!(peak(u64::MAX), Some(7 * 64 + 3 * 256 + 256));
         assert_eq!(peak(1472), None, "the limit is what a Plan must stay below");
     }
@@ -474,15 +465,21 @@ mod tests {
                     run.walker.finish();
                     prop_assert_eq!(run.walker.between + dying, run.walker.bytes(usize::MAX, 0, 0));
                     prop_assert_eq!(run.walker.peak, peak);
-                    // A jump to a stripe of the last Part finds made what the walk has made by then.
-                    let (mut made, mut index) = (ends.iter().map(|wanted| wanted.start).collect::<Vec<_>>(), 0);
+                    // A walk that fails tells a stripe at which this Plan takes too much.
+                    let mut failing = GroupRun::new(&live, &plan.stripes, &ends, &shares);
+                    failing.limit_bytes = peak;
+                    failing.restart();
+                    failing.finish();
+                    let failed = std::mem::take(&mut failing.peak_at);
+                    failing.peak = 0;
+                    prop_assert!(failing.is_too_much_at(failed), "{:?}", failed);
+                    // Whoever goes to a stripe finds made what the walk has made by then.
+                    let mut made: Vec<i64> = ends.iter().map(|wanted| wanted.start).collect();
                     for &(part, span) in &order {
+                        prop_assert!(run.walker.go_to(part, span.start));
                         made[part] = span.end;
-                        if part + 1 == plan.len() {
-                            index += 1;
-                            run.walker.jump(index);
-                            prop_assert_eq!(&run.walker.made[..], &made[..]);
-                        }
+                        prop_assert_eq!(&run.walker.made[..], &made[..]);
+                        prop_assert_eq!(run.walker.peak, peak, "a stripe that the walk did not count");
                     }
                 }
             }

@@ -7,6 +7,7 @@ mod bands;
 mod group_dp;
 mod link;
 pub mod live_bytes;
+pub mod made_rows;
 mod open_group_bound;
 pub mod options;
 mod part_variants;
@@ -23,6 +24,7 @@ use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{IdVec, PartId};
 use crate::plans::live_bytes::LiveBytes;
+use crate::plans::made_rows::StripeId;
 use crate::plans::options::Options;
 use crate::plans::pass::Pass;
 use crate::plans::prefix_fronts::KnownFront;
@@ -81,7 +83,7 @@ pub fn enumerate(
                     fewest,
                     last,
                     bands,
-                    first_failed_line: 0,
+                    first_failed: StripeId::default(),
                     scratch,
                 }
                 .run(&mut found);

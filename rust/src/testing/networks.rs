@@ -14,6 +14,7 @@ use crate::model::plan::{Plan, Proposal};
 use crate::model::program::{Arrangement, Buffer, Content, Placement, Program};
 use crate::npu::timing::Port;
 use crate::plans::live_bytes::{LiveBytes, Share};
+use crate::plans::made_rows::StripeId;
 use crate::propagator::Propagator;
 use crate::search::arrange;
 use crate::search::uncascaded;
@@ -449,16 +450,18 @@ pub fn counted_bytes(graph: &CascaderGraph, plan: &Plan, program: &Program) -> u
         return occupancy.whole_bytes() + shares.iter().map(|share| share.rolling + share.staged).sum::<u64>();
     }
     let ends: Vec<Span> = wanted(graph, plan, 0).iter().map(|wanted| wanted[0]).collect();
-    let within = |limit_bytes, mut first_failed_line| {
-        let peak = occupancy.peak_bytes(&plan.stripes, &ends, &shares, limit_bytes, &mut first_failed_line);
-        (peak, first_failed_line)
+    let within = |limit_bytes, mut first_failed| {
+        let peak = occupancy.peak_bytes(&plan.stripes, &ends, &shares, limit_bytes, &mut first_failed);
+        (peak, first_failed)
     };
-    let peak = within(u64::MAX, 0).0.expect("below the limit");
+    let peak = within(u64::MAX, StripeId::default()).0.expect("below the limit");
     // Where it is looked at first changes nothing.
     let end = ends.last().map_or(0, |wanted| wanted.end);
-    for line in [-1, 0, end / 3, end / 2, end, end + 1] {
-        assert_eq!(within(peak + 1, line), (Some(peak), line));
-        let (found, left) = within(peak, line);
+    let anywhere = (0..=ends.len())
+        .flat_map(|parts_behind| [-1, 0, end / 3, end / 2, end, end + 1].map(|line| StripeId { parts_behind, line }));
+    for stripe in anywhere {
+        assert_eq!(within(peak + 1, stripe), (Some(peak), stripe));
+        let (found, left) = within(peak, stripe);
         assert_eq!((found, within(peak, left).0), (None, None));
     }
     peak
