@@ -10,8 +10,8 @@ import sys
 from ethoscade import _core
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation
-from ethoscade.pipeline.compiler import explore
 from ethoscade.pipeline.planning import Outline, prepare
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling.schedule import Proposal, arrange
 from ethoscade.targets.devices import matrix_npu
 from ethoscade.testing import ModelBuilder

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from ethoscade import Curve, DeviceDescription, _core
 from ethoscade.lowering.npu import NpuOperation, OperationKind
-from ethoscade.pipeline.compiler import explore
 from ethoscade.pipeline.planning import Outline
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Arrangement, CopyTensor, ProgramBuffer
 

@@ -8,6 +8,7 @@ from ethoscade import _core
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.pipeline.compiled import Curve
 from ethoscade.pipeline.compiler import Network, emit
+from ethoscade.pipeline.curve import order_of
 from ethoscade.run.timing import simulate_timing
 from ethoscade.scheduling import schedule as scheduling
 
@@ -18,6 +19,7 @@ def broken_promises(network: Network, curve: Curve, index: int) -> Iterator[str]
     A command is its operation and the registers that are sent before it, with their values: waits, BLOCKDEP and the
     number of words are among them.
     """
+    network = network.order(order_of(curve, curve.proposals[index]))
     placed = scheduling.arrange(network.problem, curve.proposals[index])
     artifact = emit(network, placed)
     payloads = [call.payload for call in artifact.calls if isinstance(call, NpuCall)]

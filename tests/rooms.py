@@ -104,10 +104,12 @@ BELOW: dict[str, set[str]] = {
     "pipeline.curve": {"errors", "util.arguments", "scheduling", "page"},
     "pipeline.borders": {"errors", "util.arguments", "ir", "lowering", "codegen"},
     "pipeline.interface": {"ir", "pipeline.borders"},
+    "pipeline.encoding": {"targets.target", "lowering", "scheduling", "codegen"},
     "pipeline.network": {
-        "targets.target", "ir", "rewrites", "lowering", "scheduling", "codegen", 
+        "targets.target", "ir", "rewrites", "lowering", "scheduling", "codegen", "pipeline.encoding",
         "pipeline.partition",
     },
+    "pipeline.searches": {"lowering", "scheduling", "codegen", "pipeline.curve", "pipeline.network"},
     "pipeline.emission": {"errors", "lowering", "scheduling", "codegen", "pipeline.network"},
     "pipeline.recording": {
         "targets.target", "lowering", "scheduling", "codegen", "run.timing", "trace", "analysis.cpu_time",
@@ -124,7 +126,8 @@ BELOW: dict[str, set[str]] = {
     "pipeline.compiler": {
         "errors", "targets.target", "ir", "ir.operators", "frontend", "rewrites", "lowering", "scheduling", "codegen",
         "pipeline.borders", "analysis.macs", "pipeline.partition", "analysis.explanation", "pipeline.compiled",
-        "analysis.table", "pipeline.network", "pipeline.emission",
+        "analysis.table", "pipeline.curve", "pipeline.encoding", "pipeline.network", "pipeline.searches",
+        "pipeline.emission",
     },
     "pipeline.check": {
         "util.arguments", "targets.target", "frontend", "scheduling", "codegen", "pipeline.borders",
@@ -133,12 +136,12 @@ BELOW: dict[str, set[str]] = {
     "pipeline.planning": {
         "errors", "util.arguments", "targets.target", "targets.devices", "ir", "ir.operators", "frontend", "rewrites",
         "lowering", "scheduling", "pipeline.partition", "pipeline.compiled", "pipeline.compiler",
-        "targets.device_files",
+        "pipeline.curve", "pipeline.searches", "targets.device_files",
     },
-    "pipeline.lines": {"errors", "codegen", "pipeline.compiled"},
+    "pipeline.lines": {"errors", "codegen", "pipeline.compiled", "pipeline.curve"},
     "pipeline.prepared": {
         "errors", "util.arguments", "targets.target", "ir", "frontend", "scheduling", "codegen", "pipeline.borders",
-        "pipeline.compiled", "pipeline.compiler", "pipeline.network", "pipeline.lines", "page",
+        "pipeline.compiled", "pipeline.compiler", "pipeline.network", "pipeline.searches", "pipeline.lines", "page",
     },
     "pipeline.many": {
         "errors", "util.arguments", "util.files", "codegen", "pipeline.compiled", "pipeline.compiler",

@@ -399,6 +399,9 @@ class Search:
     def fits(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> bool:
         """Whether the floor takes no more than a number of bytes."""
 
+    def coarse_front(self, tick: Callable[..., object] | None = None) -> list[tuple[int, int]]:
+        """Coarsely what the frontier may be, as (bytes, cycles): nothing is placed yet. Empty in an exact search."""
+
     def within(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier:
         """The floor, and the fastest Proposal found within a number of bytes; the floor alone where it takes more."""
 

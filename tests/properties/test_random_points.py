@@ -68,7 +68,7 @@ def test_a_sweep_notices_what_does_not_compile(monkeypatch: pytest.MonkeyPatch) 
     def broken(*_: Any) -> Any:
         raise ValueError("no frontier")
 
-    monkeypatch.setattr(random_networks, "search", broken)
+    monkeypatch.setattr(random_networks, "explore", broken)
     tally = Tally()
     sweep(0, ["ethos-u55-64"], tally)
     assert tally.faults == ["seed 0, ethos-u55-64: ValueError: no frontier"]

@@ -11,8 +11,9 @@ from ethoscade import SchedulingError, _core
 from ethoscade.ir import DType
 from ethoscade.judge.judges import undefined
 from ethoscade.lowering.npu import OperationKind
-from ethoscade.pipeline.compiler import Network, search
+from ethoscade.pipeline.compiler import Network
 from ethoscade.pipeline.curve import Curve
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.problem import Problem
 from ethoscade.scheduling.program import Stripe
@@ -60,7 +61,7 @@ def spread(points: list[tuple[int, Schedule]], count: int) -> list[tuple[int, Sc
 @pytest.mark.parametrize("name", BUILT)
 def test_every_proposal_is_proved(name: str, accelerator: str) -> None:
     network = network_of(BUILT[name](), accelerator)
-    for _, schedule in choices(network, search(network)):
+    for _, schedule in choices(network, explore(network.problem, 0)):
         scheduling.prove(network.problem, schedule)
         program = scheduling.arrange(network.problem, schedule).program
         check_program(network.npu.operations, program)
@@ -70,7 +71,7 @@ def test_every_proposal_is_proved(name: str, accelerator: str) -> None:
 @pytest.mark.parametrize("name", BUILT)
 def test_built_networks_are_exact_and_keep_their_promise(name: str, accelerator: str) -> None:
     network = network_of(BUILT[name](), accelerator)
-    curve = search(network)
+    curve = explore(network.problem, 0)
     for promised, schedule in spread(choices(network, curve), 3):
         assert carry_out(network, schedule).placed_bytes == promised
     assert carry_out(network, scheduling.uncascaded(network.problem)).placed_bytes == curve.uncascaded_bytes
@@ -80,7 +81,8 @@ def test_built_networks_are_exact_and_keep_their_promise(name: str, accelerator:
 @given(SEEDS, CHIPS, TYPES)
 def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, accelerator: str, dtype: DType) -> None:
     network = network_of(random_network(seed, dtype=dtype), accelerator)
-    curve = search(network)
+    network = network.order(seed % len(network.orders))
+    curve = explore(network.problem, 0)
     points = choices(network, curve)
     for _, schedule in points:
         scheduling.prove(network.problem, schedule)
@@ -101,7 +103,7 @@ def test_cascades_pass_through_dense_layers_on_images() -> None:
     wide = b.fully_connected(x, 64, keep_num_dims=True)
     b.fully_connected(b.depthwise(wide, 3), 4, keep_num_dims=True)
     network = network_of(b.build())
-    promised, schedule = choices(network, search(network))[0]
+    promised, schedule = choices(network, explore(network.problem, 0))[0]
     assert promised < np.prod(wide.shape) / 4
     carry_out(network, schedule)
 
@@ -115,7 +117,7 @@ def test_rows_that_are_joined_and_never_read_are_not_made() -> None:
     network = network_of(b.build())
     (second,) = (i for i, one in enumerate(network.npu.operations) if one.kind is OperationKind.DEPTHWISE)
     made = []
-    for promised, schedule in choices(network, search(network)):
+    for promised, schedule in choices(network, explore(network.problem, 0)):
         executed = carry_out(network, schedule)
         assert executed.placed_bytes == promised
         made.append({step.stage for step in executed.program.steps if isinstance(step, Stripe)})
@@ -245,7 +247,7 @@ def test_nothing_that_a_hand_writes_beats_the_frontier_by_much() -> None:
     last = len(network.problem.specs) - 1
     decisions = tuple(Split(part, "height", 1) for part in range(last + 1))
     by_hand = carry_out(network, Schedule((Group(0, last, decisions),)))
-    assert choices(network, search(network))[0][0] <= by_hand.placed_bytes
+    assert choices(network, explore(network.problem, 0))[0][0] <= by_hand.placed_bytes
 
 
 # What is wrong must be refused, by the core and by the replay of this test's helpers.

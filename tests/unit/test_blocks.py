@@ -14,6 +14,7 @@ from ethoscade.errors import CodegenError
 from ethoscade.frontend import read_tflite
 from ethoscade.lowering.npu import tables_of
 from ethoscade.pipeline import compiler
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import CallOperator, LoadTable
 from ethoscade.targets.target import ACCELERATORS, load_target
@@ -24,7 +25,7 @@ from ethoscade.targets.target import ACCELERATORS, load_target
 def test_blocks_fit_shram_by_velas_rules(accelerator: str, seed: int) -> None:
     source = read_tflite(testing.random_network(seed))
     network = compiler.prepare(source, load_target(accelerator))
-    curve = compiler.search(network)
+    curve = explore(network.problem, 0)
     seen = set()
     refused = 0
     for proposal in (curve.proposals[0], curve.proposals[-1]):

@@ -17,6 +17,7 @@ from ethoscade.lowering.feature_maps import FeatureMap, Layout
 from ethoscade.lowering.npu import NpuGraph
 from ethoscade.pipeline import compiler
 from ethoscade.pipeline.partition import partition
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling import schedule as schedules
 from ethoscade.scheduling.bricks import lay_in_bricks
 from ethoscade.scheduling.program import Arrangement
@@ -149,7 +150,7 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS)
 def test_what_calls_read_and_write_lies_pixel_by_pixel(model: str) -> None:
     network = compiler.prepare(read_tflite(MODELS[model]()), load_target("ethos-u55-256"))
-    proposal = compiler.search(network).proposals[-1]
+    proposal = explore(network.problem, 0).proposals[-1]
     program = schedules.arrange(network.problem, schedules.from_proposal(network.problem, proposal)).program
     placed = memory.place_program(program)
     artifact = compiler.emit(network, Arrangement(program, placed.offsets, placed.arena_bytes))

@@ -10,7 +10,8 @@ from end_to_end import carry_out, network_of
 from ethoscade.ir import DType
 from ethoscade.lowering import copies
 from ethoscade.lowering.feature_maps import Scalar
-from ethoscade.pipeline.compiler import Network, search
+from ethoscade.pipeline.compiler import Network
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling.program import CopyConstants
 from ethoscade.scheduling.schedule import CacheRead, Group, Schedule, Split, from_proposal
 from ethoscade.targets.target import ACCELERATORS
@@ -28,7 +29,7 @@ def model_of(build: Build, dtype: DType = DType.INT8, shape: tuple[int, ...] = (
 
 def check(network: Network) -> None:
     """The leanest Proposal and the fastest one: replayed, bit-exact, free of hazards, as fast as promised."""
-    curve = search(network)
+    curve = explore(network.problem, 0)
     for index in {0, len(curve.points) - 1}:
         assert not list(broken_promises(network, curve, index))
         carry_out(network, from_proposal(network.problem, curve.proposals[index]), seed=index)
@@ -160,7 +161,11 @@ def test_each_of_several_operations_has_its_constants_copied_ahead(accelerator: 
     assert copied_ahead == convolutions and len(convolutions) == 2
     rows = Group(part, part, (Split(part, "height", 5), CacheRead(part)))
     carry_out(found, Schedule(tuple(rows if group.first == part else group for group in others)))
-    chosen = {group for proposal in search(found).proposals for group in from_proposal(found.problem, proposal).groups}
+    chosen = {
+        group
+        for proposal in explore(found.problem, 0).proposals
+        for group in from_proposal(found.problem, proposal).groups
+    }
     assert any(group.first <= part <= group.last and CacheRead(part) in group.decisions for group in chosen)
     check(found)
 

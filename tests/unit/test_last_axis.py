@@ -9,7 +9,7 @@ import pytest
 from end_to_end import carry_out, network_of
 from ethoscade.ir import DType
 from ethoscade.lowering import last_axis
-from ethoscade.pipeline.compiler import search
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling.schedule import from_proposal
 from ethoscade.testing import ModelBuilder, mobilenet_v1
 
@@ -54,7 +54,7 @@ def test_softmax_of_one_pixel_takes_little_more_than_its_input_and_output(dtype:
     b = ModelBuilder(dtype=dtype)
     b.softmax(b.input((1, 1000)))
     found = network_of(b.build())
-    leanest = from_proposal(found.problem, search(found).proposals[0])
+    leanest = from_proposal(found.problem, explore(found.problem, 0).proposals[0])
     assert carry_out(found, leanest).placed_bytes <= most_bytes
 
 

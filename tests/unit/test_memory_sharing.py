@@ -14,6 +14,7 @@ from ethoscade.ir import DType
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline import compiler
+from ethoscade.pipeline.searches import explore
 from ethoscade.run.execution import run_artifact, run_artifact_steps
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Arrangement, Program, ProgramBuffer
@@ -25,7 +26,7 @@ from replay import check_placed
 def _smallest(model: bytes) -> tuple[compiler.Network, Program]:
     """The network and the program of its leanest Proposal."""
     network = compiler.prepare(read_tflite(model), load_target("ethos-u55-128"))
-    proposal = compiler.search(network).proposals[0]
+    proposal = explore(network.problem, 0).proposals[0]
     schedule = scheduling.from_proposal(network.problem, proposal)
     return network, scheduling.arrange(network.problem, schedule).program
 

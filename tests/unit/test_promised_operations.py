@@ -29,6 +29,7 @@ from ethoscade.lowering.npu import (
 )
 from ethoscade.lowering.te import Compute
 from ethoscade.pipeline import compiler
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Stripe
 from ethoscade.targets.target import ACCELERATORS, Target, load_target
@@ -179,7 +180,7 @@ def test_streams_with_constant_operands_are_what_was_promised(
     network = prepared(constant_operands, BRICKS, load_target(accelerator, memory_mode=memory_mode), monkeypatch)
     found = {operation.ifm2.layout for operation in network.npu.operations if isinstance(operation.ifm2, ConstantMap)}
     assert found == set(Layout)
-    curve = compiler.search(network)
+    curve = explore(network.problem, 0)
     programs = [scheduling.arrange(network.problem, proposal).program for proposal in curve.proposals]
     stripes = [step for program in programs for step in program.steps if isinstance(step, Stripe)]
     constants = {k for k, o in enumerate(network.npu.operations) if isinstance(o.ifm2, ConstantMap)}

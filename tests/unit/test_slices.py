@@ -16,6 +16,7 @@ from ethoscade.lowering import copies, slices
 from ethoscade.lowering.feature_maps import Channels
 from ethoscade.lowering.npu import NpuOperation
 from ethoscade.pipeline import compiler
+from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling.schedule import from_proposal
 from ethoscade.targets.target import ACCELERATORS, load_target
 from ethoscade.testing import ModelBuilder, Value
@@ -177,7 +178,7 @@ def test_operations_read_rows_and_columns_where_they_are(build: Build, accelerat
     assert not any(map(is_slice, found.npu.operations))
     kinds = {found.graph.operators[operation.operator].kind for operation in found.npu.operations}
     assert not kinds & {"SPLIT", "STRIDED_SLICE"}
-    curve = compiler.search(found)
+    curve = explore(found.problem, 0)
     for index in {0, len(curve.points) - 1}:
         assert not list(broken_promises(found, curve, index))
         carry_out(found, from_proposal(found.problem, curve.proposals[index]), seed=index)
@@ -202,3 +203,33 @@ def test_elements_that_boxes_leave_out_are_found() -> None:
     assert copies.is_covered(whole, [upper, lower])
     assert not copies.is_covered(whole, [upper, (range(3, 4), range(1, 4), range(2))])
     assert not copies.is_covered(whole, [upper, (range(2, 4), range(4), range(1))])
+
+
+def steps_of_four(b: ModelBuilder, x: Value, size: int = 4) -> Value:
+    """Pieces that each step of an unrolled recurrent network reads later than the one before."""
+    total: Value | None = None
+    for piece in b.split(x, x.shape[-1] // size):
+        step = b.fully_connected(piece, 16)
+        total = step if total is None else b.fully_connected(b.add(total, step), 16)
+    assert total is not None
+    return total
+
+
+@pytest.mark.parametrize(("size", "copies"), [(4, 0), (16, 8)])
+def test_pieces_are_read_in_place_where_they_would_take_more_than_their_source(size: int, copies: int) -> None:
+    """Eight pieces of 4 bytes take 8 x 16 bytes as copies, of 16 bytes as many as their source."""
+    found = prepared(network(lambda b, x: steps_of_four(b, x, size), shape=(1, 8 * size)))
+    assert sum(map(is_slice, found.npu.operations)) == copies
+    # Whether the others are read in place is a choice: copies are saved, and the source stays.
+    assert {sum(map(is_slice, one.npu.operations)) for one in found.orders} == {0, copies}
+    for one in found.orders:
+        curve = explore(one.problem, 0)
+        for index in {0, len(curve.points) - 1}:
+            carry_out(one, from_proposal(one.problem, curve.proposals[index]), seed=index)
+
+
+def test_pieces_in_place_take_their_source_alone() -> None:
+    """By hand: 32 bytes of pieces, the sum so far and the step, 16 each, and no more while either is made."""
+    compiled = ethoscade.compile(network(steps_of_four, shape=(1, 32)), accelerator="ethos-u55-256", optimise="size")
+    assert compiled.sram_bytes <= 32 + 3 * 16
+    assert compiled.verify(seeds=1).ok

@@ -19,7 +19,8 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType, Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.verification import reference_steps
-from ethoscade.pipeline.compiler import explore, prepare
+from ethoscade.pipeline.compiler import prepare
+from ethoscade.pipeline.searches import explore
 from ethoscade.run.execution import run_tflite_steps
 from ethoscade.run.host_c import HostLibrary
 from ethoscade.run.judgement import on_file

@@ -107,7 +107,8 @@ class ExplainedGroup:
 class Explanation:
     """A compiled network's memory. `peak` is its largest step, `elsewhere` the largest of any other group.
 
-    `arena_bytes` less `peak.live_bytes` is what the placement adds, rounding to 16 bytes included.
+    `arena_bytes` less `peak.live_bytes` is what the placement adds, rounding to 16 bytes included. `later` are, in the
+    order of the file, operators on the NPU that begin behind some which the file has after them.
     """
 
     arena_bytes: int
@@ -115,6 +116,7 @@ class Explanation:
     groups: tuple[ExplainedGroup, ...]
     peak: Peak
     elsewhere: Peak | None
+    later: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -128,7 +130,17 @@ def explain(graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, a
     running = reader.group_of_step[peak.step]
     others = [group.peak for group in groups if reader.group_of_step[group.peak.step] != running]
     elsewhere = max(others, key=lambda other: other.live_bytes, default=None)
-    return Explanation(arranged.arena_bytes, steps, groups, peak, elsewhere)
+    later = tuple(graph.operators[i].name for i in _later_than_in_file(npu.operations))
+    return Explanation(arranged.arena_bytes, steps, groups, peak, elsewhere, later)
+
+
+def _later_than_in_file(operations: Sequence[NpuOperation]) -> list[int]:
+    found, latest = set(), -1
+    for operator in dict.fromkeys(operation.operator for operation in operations):
+        if operator < latest:
+            found.add(operator)
+        latest = max(latest, operator)
+    return sorted(found)
 
 
 def peak_of(graph: Graph, npu: NpuGraph, arranged: Arrangement) -> Peak:
@@ -348,6 +360,9 @@ def _peak_at(
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
+    if later := explanation.later:
+        others = f" and {len(later) - 1} more" if len(later) > 1 else ""
+        yield f"another order than the file's: operator '{short(later[0])}'{others} later, when the product is read"
     for group in explanation.groups:
         yield from _group_lines(group)
     peak, elsewhere = explanation.peak, explanation.elsewhere

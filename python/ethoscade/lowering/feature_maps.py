@@ -69,6 +69,11 @@ class NpuTensor:
         height, width, depth = self.shape
         return height * width * depth * self.dtype.size_bytes
 
+    @property
+    def placed_bytes(self) -> int:
+        """Bytes that it takes as a whole in a memory, where every buffer begins at a multiple of 16."""
+        return -(-self.size_bytes // 16) * 16
+
 
 @dataclass(frozen=True)
 class FeatureMap:

@@ -3,7 +3,9 @@
 A box has some of the rows, columns and channels. Its edge is an edge to windows as well: beyond it lies padding, and
 not what the source has there.
 
-Owns a rule over lowered networks. Copies go only where no tensor has to live longer for it: it never costs memory.
+Owns a rule over lowered networks. Copies go where no tensor has to live longer for it, or where pieces that together
+cover their source would take more bytes than that. Whether other pieces that cover it are read there as well is a
+choice: it saves copies, and the source stays until the last piece is read.
 """
 
 from __future__ import annotations
@@ -16,16 +18,17 @@ from .feature_maps import FeatureMap, NpuTensor
 from .npu import NpuGraph, NpuOperation, renumbered
 
 
-def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
+def read_in_place(npu: NpuGraph, exposed: Collection[int], all_pieces: bool = False) -> NpuGraph:
     """The graph without the copies of boxes that their readers can do without.
 
-    `exposed` are the tensors (graph indices) that others than the NPU operations of one region look at. Operators of
-    which no operation is left are `absorbed` by one that read what they copied.
+    With `all_pieces` none is left of those that together cover their source. `exposed` are the tensors (graph indices)
+    that others than the NPU operations of one region look at. Operators of which no operation is left are `absorbed` by
+    one that read what they copied.
     """
     users = copies.Users(npu.operations)
     # The last tensors first: a part of a part is then one of the whole.
     for source in reversed(npu.tensors):
-        while needless := _needless(users, source, exposed):
+        while needless := _needless(users, source, exposed, all_pieces):
             users = copies.Users(_without(users.operations, needless))
     operations = users.operations
     if len(operations) == len(npu.operations):
@@ -34,10 +37,11 @@ def read_in_place(npu: NpuGraph, exposed: Collection[int]) -> NpuGraph:
     return renumbered(npu, operations, {tensor.id: tensor for tensor in npu.tensors if tensor.id in used})
 
 
-def _needless(users: copies.Users, source: NpuTensor, exposed: Collection[int]) -> list[NpuOperation]:
+def _needless(users: copies.Users, source: NpuTensor, exposed: Collection[int], all_pieces: bool) -> list[NpuOperation]:
     """Copies of a tensor's boxes whose readers come no later than the last for whose sake it is there anyway.
 
-    That is the last one that reads the tensor itself, or the last one of all where copies read then have all of it.
+    That is the last one that reads the tensor itself, or the last one of all where copies read then have all of it, or
+    where all copies have and they are larger, or go with `all_pieces`.
     """
     reads, places = list(dict.fromkeys(users.readers(source))), users.places
     if not any(map(_is_slice, reads)):
@@ -50,8 +54,10 @@ def _needless(users: copies.Users, source: NpuTensor, exposed: Collection[int]) 
             ends[copy] = max(places[reader.ofm.tensor.id] for reader in readers)
     until = max((places[operation.ofm.tensor.id] for operation in reads if operation not in ends), default=-1)
     latest = [copy for copy, end in ends.items() if end == max(ends.values())]
-    if latest and copies.is_covered(copies.whole(latest[0].ifm), [copies.source_box(copy) for copy in latest]):
-        until = max(until, ends[latest[0]])
+    pieces_bytes = sum(copy.ofm.tensor.placed_bytes for copy in ends)
+    pieces = list(ends) if all_pieces or pieces_bytes > source.placed_bytes else latest
+    if pieces and copies.is_covered(copies.whole(pieces[0].ifm), [copies.source_box(copy) for copy in pieces]):
+        until = max(ends.values())
     return [copy for copy, end in ends.items() if end <= until]
 
 

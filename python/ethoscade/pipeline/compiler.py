@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 from ..analysis.explanation import Peak, peak_of, short
 from ..analysis.macs import macs_of
 from ..analysis.table import OperatorSummary
-from ..codegen import command_stream
 from ..codegen.kernel_table import OURS, KernelTable
-from ..codegen.streams import WEIGHT_ENCODERS, EncodingChoice
+from ..codegen.streams import WEIGHT_ENCODERS
 from ..codegen.weights import (
-    EncodedOperation,
     Encoder,
-    SliceChoice,
-    contents,
-    laid_out_bytes,
 )
 from ..errors import BudgetError, UnsupportedOperatorError
 from ..frontend import ETHOS_U
@@ -32,18 +25,13 @@ from ..ir import Graph, Operator
 from ..ir.operators import OPERATORS
 from ..lowering import Support, elements, lower
 from ..lowering.folding import fold_tables
-from ..lowering.joins import without_copies
-from ..lowering.npu import NpuGraph, NpuOperation, tables_of
-from ..lowering.slices import read_in_place
+from ..lowering.npu import NpuGraph
 from ..rewrites import remove_dead_channels, simplify
-from ..scheduling import problem as scheduling_problem
 from ..scheduling import schedule as scheduling
-from ..scheduling.bricks import lay_in_bricks
-from ..scheduling.problem import Problem
 from ..scheduling.program import Program, Stripe
 from ..scheduling.schedule import EPSILON as EPSILON
 from ..scheduling.schedule import Schedule
-from ..scheduling.specs import Encoding, EncodingSpec, SlicedSpec, StreamSpec
+from ..scheduling.specs import Encoding
 from ..targets.target import Memory, Target
 from ..util.frozen import FrozenMap
 from ..util.progress import Progress as Progress
@@ -52,17 +40,19 @@ from ..util.progress import Stopwatch as Stopwatch
 from ..util.progress import no_progress
 from .borders import overlaid
 from .compiled import Compiled, Curve, knee_of
+from .curve import order_of, reduced_to
 from .emission import emit as emit
+from .encoding import choose_encodings, encode
 from .network import Network as Network
 from .network import SchedulableModel as SchedulableModel
-from .network import stated
+from .network import stated, without_needless_copies
 from .partition import Partition, beside_state, partition, reordered
+from .searches import Searches
+from .searches import constants_in_sram as constants_in_sram
 
 Model = str | os.PathLike[str] | bytes
 
 _LOGGER = logging.getLogger(__name__)
-# The part of encoding that goes into choosing how.
-_TRIED = 0.75
 _NO_NPU = "no NPU"
 """Why all operators stay on the CPU of a device that is one."""
 
@@ -76,6 +66,7 @@ def carry_out(
 ) -> Compiled:
     """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
     watch = watch or Stopwatch()
+    floor, network = floor_of(network, curve), network.order(order_of(curve, proposal))
     watch.begin("place")
     arranged = scheduling.arrange(network.problem, proposal, watch.tick)
     watch.note(f"{arranged.arena_bytes:,} bytes of SRAM, {len(arranged.program.steps):,} steps")
@@ -93,7 +84,7 @@ def carry_out(
         problem=network.problem,
         schedule=schedule,
         arrangement=arranged,
-        floor=floor_of(network, curve),
+        floor=floor,
         operators=summaries(network, schedule, arranged.program),
         seconds=watch.end(),
         dead_channels=network.dead_channels,
@@ -138,26 +129,15 @@ def prepare(
         first, last = ([edge.operator for edge in edges if edge.is_input is way] for way in (True, False))
         divided = reordered(graph, divided, first, last)
         exposed = divided.exposed
-        npu = read_in_place(fold_tables(lower(graph, divided), exposed, accelerator), exposed)
-        npu = lay_in_bricks(without_copies(npu, exposed), exposed)
-        count = max(len(npu.operations), 1)
-        encodings = []
-        for number, operation in enumerate(npu.operations):
-            # Which streams are short is tried; it takes most of the time.
-            tick(_TRIED * number / count)
-            encodings.append(_chosen(encoder, operation, target, tick))
+        lowered = fold_tables(lower(graph, divided), exposed, accelerator)
+        npu = without_needless_copies(lowered, exposed)
+        encodings = choose_encodings(encoder, npu.operations, target, tick)
         misfits = {o.operator for o, e in zip(npu.operations, encodings, strict=True) if e.block_depth == 0}
         if not misfits:
             break
         reason = f"no OFM block of this operator fits the SHRAM of {accelerator.name}"
         refused.update({graph.operators[i].source_index: reason for i in misfits})
-    encoded = []
-    for number, (operation, encoding) in enumerate(zip(npu.operations, encodings, strict=True)):
-        tick(_TRIED + (1 - _TRIED) * number / count)
-        encoded.append(_encode(encoder, operation, encoding))
-    registers = (command_stream.steady_registers(operation, accelerator) for operation in npu.operations)
-    streams = map(StreamSpec, registers, contents(encoded))
-    sized = [_sized(*of_operation) for of_operation in zip(encodings, encoded, streams, strict=True)]
+    encoded, sized = encode(encoder, npu.operations, encodings, accelerator, tick)
     _log(graph, divided, npu, sized)
     problem = stated(graph, divided, npu, sized, target, scratch)
     return Network(
@@ -166,12 +146,14 @@ def prepare(
         target,
         divided,
         npu,
-        tuple(encoded),
+        encoded,
         problem,
         dead,
         kernels,
-        tuple(sized),
+        sized,
         FrozenMap(scratch),
+        lowered,
+        encoder,
     )
 
 
@@ -214,49 +196,9 @@ def check_not_compiled(source: Graph) -> None:
         )
 
 
-def _chosen(encoder: Encoder, operation: NpuOperation, target: Target, tick: ProgressCallback) -> Encoding:
-    """How to encode an operation's constants, by what they come to."""
-
-    def bytes_of(block_depth: int, part_kernel: bool) -> int:
-        tick()
-        return encoder.length_bytes(operation, EncodingChoice(block_depth, part_kernel))
-
-    weighted = operation.weights is not None
-    return scheduling_problem.choose_encoding(operation, target, bytes_of if weighted else None)
-
-
-def _encode(encoder: Encoder, operation: NpuOperation, encoding: Encoding) -> EncodedOperation:
-    def choice(of: Encoding | EncodingSpec | SlicedSpec) -> EncodingChoice:
-        return EncodingChoice(of.block_depth, of.part_kernel)
-
-    staged, sliced = encoding.staged, encoding.sliced
-    return encoder.encode(
-        operation,
-        choice(encoding),
-        None if staged is None else choice(staged),
-        None if sliced is None else SliceChoice(sliced.depth, choice(sliced)),
-    )
-
-
-def _sized(encoding: Encoding, encoded: EncodedOperation, stream: StreamSpec) -> Encoding:
-    """The encoding with the bytes that it came to, and what is emitted of its operation."""
-    whole = encoded.whole.length_bytes if encoded.whole else 0
-    staged = encoded.staged.length_bytes if encoded.staged else 0
-    sizes = tuple(part.length_bytes for part in encoded.slices)
-    return replace(
-        encoding,
-        constant_bytes=whole,
-        staged=encoding.staged and replace(encoding.staged, bytes=staged),
-        sliced=encoding.sliced and replace(encoding.sliced, bytes=sizes),
-        stream=stream,
-    )
-
-
 def search(network: Network, epsilon: float | Fraction = EPSILON, tick: ProgressCallback | None = None) -> Curve:
     """All Pareto-efficient Proposals of a network; sizes include the constants where they live in SRAM."""
-    extra = constants_in_sram(network)
-    found = replace(explore(network.problem, extra, epsilon, tick), core_clock_hz=network.target.core_clock_hz)
-    return within_arena(network, found)
+    return within_arena(network, Searches(network, epsilon).ask(lambda search, tick: search.frontier(tick), tick))
 
 
 def within_arena(network: Network, curve: Curve) -> Curve:
@@ -278,7 +220,9 @@ def within_memory(planned: SchedulableModel, curve: Curve, memory: Memory, of: s
     kept = [index for index, size in enumerate(taken) if size <= memory.size_bytes]
     if not kept:
         least = min(taken)
-        arranged = scheduling.arrange(planned.problem, curve.proposals[taken.index(least)])
+        proposal = curve.proposals[taken.index(least)]
+        planned = planned.order(order_of(curve, proposal))
+        arranged = scheduling.arrange(planned.problem, proposal)
         raise BudgetError(
             f"'{planned.source.name}' does not fit into the {memory.size_bytes} bytes of the memory "
             f"'{memory.name}'{of}: what the memories before it do not hold takes {least} bytes of it; give more of "
@@ -287,40 +231,7 @@ def within_memory(planned: SchedulableModel, curve: Curve, memory: Memory, of: s
             floor_bytes=least,
             operator=peak_of(planned.graph, planned.npu, arranged).operator,
         )
-    return replace(
-        curve,
-        points=tuple(curve.points[index] for index in kept),
-        proposals=tuple(curve.proposals[index] for index in kept),
-    )
-
-
-def explore(
-    problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, tick: ProgressCallback | None = None
-) -> Curve:
-    """All Pareto-efficient Proposals of a problem; sizes include `extra` bytes that every one of them takes.
-
-    `tick` is called now and then meanwhile; what it raises ends the search.
-    """
-    started = time.perf_counter()
-    found = scheduling.search(problem, epsilon, tick)
-    return curve_of(found, extra, time.perf_counter() - started)
-
-
-def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_hz: float | None = None) -> Curve:
-    """What a search found, and its seconds; sizes include `extra` bytes."""
-    return Curve(
-        tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
-        found.uncascaded_bytes + extra,
-        found.uncascaded_cycles,
-        found.plans_considered,
-        found.proposals_considered,
-        seconds,
-        found.stop_reason,
-        Fraction(*found.epsilon),
-        tuple(found.proposals),
-        core_clock_hz,
-        found.floor_is_bound,
-    )
+    return reduced_to(curve, kept)
 
 
 def choose(network: SchedulableModel, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
@@ -344,7 +255,9 @@ def choose(network: SchedulableModel, curve: Curve, budget: int | None, optimise
 
 def floor_of(network: SchedulableModel, curve: Curve) -> Peak:
     """The step with most bytes alive of the schedule with the least SRAM."""
-    return peak_of(network.graph, network.npu, scheduling.arrange(network.problem, curve.proposals[0]))
+    proposal = curve.proposals[0]
+    ordered = network.order(order_of(curve, proposal))
+    return peak_of(ordered.graph, ordered.npu, scheduling.arrange(ordered.problem, proposal))
 
 
 def summaries(network: Network, schedule: Schedule, program: Program) -> tuple[OperatorSummary, ...]:
@@ -366,9 +279,3 @@ def summaries(network: Network, schedule: Schedule, program: Program) -> tuple[O
         for i in network.partition.order
         for op, place in [(network.graph.operators[i], network.partition.assignments[i])]
     )
-
-
-def constants_in_sram(network: Network) -> int:
-    """Bytes of SRAM that the constants take: none where the memory mode keeps them elsewhere."""
-    tables = tables_of(network.npu.operations)
-    return laid_out_bytes(network.encoded, tables) if network.target.constants_in_sram else 0

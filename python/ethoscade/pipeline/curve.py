@@ -6,7 +6,7 @@ Owns the type. Searches nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 
 from ..errors import ConfigError
@@ -45,6 +45,7 @@ class Curve:
     proposals: tuple[Proposal, ...] = field(repr=False)
     core_clock_hz: float | None = None
     floor_is_bound: bool = False
+    orders: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         (least, slowest), (most, fastest) = self.points[0], self.points[-1]
@@ -96,3 +97,50 @@ class Curve:
             f"{len(self.points):,} points from {self.floor_bytes:,} bytes on, {self.plans:,} Plans and "
             f"{self.proposals_considered:,} Proposals considered"
         )
+
+
+def order_of(curve: Curve, proposal: Proposal) -> int:
+    """The order of operations of one of a curve's Proposals."""
+    return curve.orders[curve.proposals.index(proposal)] if curve.orders else 0
+
+
+def reduced_to(curve: Curve, indices: Sequence[int]) -> Curve:
+    """The curve with the points of those indices alone."""
+    return replace(
+        curve,
+        points=tuple(curve.points[index] for index in indices),
+        proposals=tuple(curve.proposals[index] for index in indices),
+        orders=tuple(curve.orders[index] for index in indices) if curve.orders else (),
+    )
+
+
+_STOP_REASONS = ("complete", "budget", "width", "work")
+"""Ascending in what a search left out."""
+
+
+def united(curves: Sequence[Curve], orders: Sequence[int]) -> Curve:
+    """The Pareto-efficient points of the curves of several `orders`, the first of them the file's."""
+    first = curves[0]
+    if len(curves) == 1:
+        return first
+    found = [
+        (point, order, proposal)
+        for curve, order in zip(curves, orders, strict=True)
+        for point, proposal in zip(curve.points, curve.proposals, strict=True)
+    ]
+    front: list[tuple[tuple[int, int], int, Proposal]] = []
+    for choice in sorted(found, key=lambda choice: choice[:2]):
+        if not front or choice[0][1] < front[-1][0][1]:
+            front.append(choice)
+    return replace(
+        first,
+        points=tuple(point for point, _, _ in front),
+        proposals=tuple(proposal for _, _, proposal in front),
+        orders=tuple(order for _, order, _ in front),
+        plans=sum(curve.plans for curve in curves),
+        proposals_considered=sum(curve.proposals_considered for curve in curves),
+        seconds=sum(curve.seconds for curve in curves),
+        stop_reason=max((curve.stop_reason for curve in curves), key=_STOP_REASONS.index),
+        epsilon=max(curve.epsilon for curve in curves),
+        floor_is_bound=any(curve.floor_is_bound for curve in curves),
+    )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from ..codegen.layout import ALIGNMENT_BYTES, whole_lines
 from ..errors import ConfigError
 from .compiled import Curve
+from .curve import reduced_to
 
 _MOST_BYTES = 4096
 
@@ -37,9 +38,6 @@ def in_lines(curve: Curve, constants: int, line_bytes: int) -> Curve:
 
     # Of choices that come to the same size the last is the fastest.
     kept = {counted(size): at for at, (size, _) in enumerate(curve.points)}
-    return replace(
-        curve,
-        points=tuple((size, curve.points[at][1]) for size, at in kept.items()),
-        proposals=tuple(curve.proposals[at] for at in kept.values()),
-        uncascaded_bytes=counted(curve.uncascaded_bytes),
-    )
+    points = tuple((size, curve.points[at][1]) for size, at in kept.items())
+    fewer = reduced_to(curve, list(kept.values()))
+    return replace(fewer, points=points, uncascaded_bytes=counted(curve.uncascaded_bytes))

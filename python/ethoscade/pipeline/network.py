@@ -5,22 +5,29 @@ Owns the type that everything after the encoder works on, and stating its proble
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
+from itertools import product
 from typing import Protocol
 
 from ..codegen.kernel_table import OURS, KernelTable
 from ..codegen.layout import distance, may_overlay
-from ..codegen.weights import EncodedOperation
+from ..codegen.weights import EncodedOperation, Encoder
 from ..ir import Graph
+from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph
+from ..lowering.slices import read_in_place
 from ..rewrites import DeadChannels
 from ..scheduling import problem as scheduling_problem
+from ..scheduling.bricks import lay_in_bricks
+from ..scheduling.orders import other_orders
 from ..scheduling.problem import Problem
 from ..scheduling.specs import CallMemory, Encoding
 from ..targets.target import Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
+from .encoding import choose_encodings, encode
 from .partition import Partition
 
 
@@ -43,10 +50,16 @@ class SchedulableModel(Protocol):
     def problem(self) -> Problem:
         """What is searched."""
 
+    def order(self, number: int) -> SchedulableModel:
+        """The model in one of its orders of operations, 0 for the file's."""
+
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A model made ready for scheduling on a target: everything that no budget changes."""
+    """A model made ready for scheduling on a target: everything that no budget changes.
+
+    `lowered` are its operations in the file's order, with all copies; `encoder` knows what they have been encoded to.
+    """
 
     source: Graph
     graph: Graph
@@ -59,6 +72,17 @@ class Network:
     kernels: KernelTable = OURS
     encodings: tuple[Encoding, ...] = ()
     workspaces: Mapping[int, int] = field(default_factory=lambda: FrozenMap({}))
+    lowered: NpuGraph = field(default=NpuGraph((), ()), repr=False)
+    encoder: Encoder | None = field(default=None, repr=False)
+
+    @cached_property
+    def orders(self) -> tuple[Network, ...]:
+        """The network itself, then with its operations in other orders."""
+        return (self, *_in_other_orders(self))
+
+    def order(self, number: int) -> Network:
+        """The network in one of its orders of operations, 0 for the file's."""
+        return self if number == 0 else self.orders[number]
 
     @property
     def summary(self) -> str:
@@ -87,6 +111,34 @@ def stated(
 
     calls = {operator: memory(operator) for operator in divided.cpu_operators}
     return scheduling_problem.build(graph, divided.order, npu, encodings, target.placed_for, calls)
+
+
+def without_needless_copies(npu: NpuGraph, exposed: Collection[int], all_pieces: bool = False) -> NpuGraph:
+    """Operations whose copies are left out where readers or makers do without, in this order; tensors in bricks.
+
+    `all_pieces` as for `read_in_place`.
+    """
+    return lay_in_bricks(without_copies(read_in_place(npu, exposed, all_pieces), exposed), exposed)
+
+
+def _in_other_orders(network: Network) -> Iterator[Network]:
+    """The network with its operations in other orders, or reading all pieces in place; each once, none for a chain."""
+    n, exposed = network, network.partition.exposed
+    if n.encoder is None:
+        return
+    regions = [region.operators for region in n.partition.regions]
+    known = {tuple(operation.name for operation in n.npu.operations)}
+    orders = (n.lowered, *other_orders(n.lowered, regions, exposed, n.graph.variables))
+    for lowered, all_pieces in product(orders, (False, True)):
+        npu = without_needless_copies(lowered, exposed, all_pieces)
+        names = tuple(operation.name for operation in npu.operations)
+        encodings = choose_encodings(n.encoder, npu.operations, n.target)
+        if names in known or not all(encoding.block_depth for encoding in encodings):
+            continue
+        known.add(names)
+        encoded, sized = encode(n.encoder, npu.operations, encodings, n.target.accelerator)
+        problem = stated(n.graph, n.partition, npu, sized, n.target, n.workspaces)
+        yield replace(n, npu=npu, encoded=encoded, encodings=sized, problem=problem)
 
 
 def with_cache(network: Network, size_bytes: int) -> Network:

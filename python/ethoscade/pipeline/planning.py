@@ -34,8 +34,10 @@ from ..targets.target import ACCELERATORS
 from ..util.arguments import checked
 from ..util.records import dataclass
 from .compiled import Curve
-from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, explore, within_memory
+from .compiler import EPSILON, Model, Progress, Stopwatch, check_not_compiled, choose, within_memory
+from .curve import reduced_to
 from .partition import partition
+from .searches import explore
 
 _OPERATIONS_OF = ACCELERATORS["ethos-u55-256"]
 """Whose operations networks are lowered to; the families' limits are the same for all Ethos-U."""
@@ -54,6 +56,10 @@ class Outline:
     npu: NpuGraph
     problem: Problem
     constant_bytes: int
+
+    def order(self, number: int) -> Outline:
+        """Itself: no other order than the file's is searched."""
+        return self
 
     @property
     def elsewhere(self) -> tuple[Operator, ...]:
@@ -101,7 +107,7 @@ def planned(
     watch.note(f"'{outline.source.name}', {len(outline.npu.operations):,} operations")
     watch.begin("plan")
     extra = outline.constant_bytes if described.constants_in_sram else 0
-    curve = explore(outline.problem, extra, epsilon, tick=watch.tick)
+    curve = explore(outline.problem, extra, epsilon, watch.tick)
     watch.note(curve.summary)
     watch.end()
     *others, last = described.memories.tensors
@@ -112,7 +118,7 @@ def planned(
         of = f" of device '{described.name}'"
         return outline, within_memory(outline, curve, last, of, beside)
     count = curve.proposals.index(choose(outline, curve, last.size_bytes, "performance")) + 1
-    return outline, replace(curve, points=curve.points[:count], proposals=curve.proposals[:count])
+    return outline, reduced_to(curve, range(count))
 
 
 def prepare(source: Graph, device: DeviceDescription, dead_channels: bool = True) -> Outline:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
-from collections.abc import Callable
 from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any
@@ -37,10 +35,10 @@ from .compiler import (
     ProgressCallback,
     Stopwatch,
     constants_in_sram,
-    curve_of,
 )
 from .lines import check_line, in_lines, in_steps
 from .network import with_cache
+from .searches import Question, Searches
 
 _LOGGER = logging.getLogger(__name__)
 _ALL = ("import", "encode", "plan", "place", "codegen")
@@ -54,7 +52,7 @@ OPTIMISATIONS = ("performance", "size", "balanced")
 class _Kept:
     """What questions share, by the resolution of their epsilon."""
 
-    searches: dict[int, scheduling.Search] = field(default_factory=dict)
+    searches: dict[int, Searches] = field(default_factory=dict)
     frontiers: dict[int, Curve] = field(default_factory=dict)
     caches: dict[int, Prepared] = field(default_factory=dict)
 
@@ -132,7 +130,7 @@ class Prepared:
         if self.network.target.has_cache:
             return self.within(budget, epsilon, tick).floor_bytes <= budget
         inner = budget - constants_in_sram(self.network)
-        return inner >= 0 and self._search(epsilon).fits(_clamp_u64(inner), tick)
+        return inner >= 0 and self._searches(epsilon).fits(_clamp_u64(inner), tick)
 
     @checked("sram_kb", "epsilon")
     def compile(
@@ -167,9 +165,12 @@ class Prepared:
         if cache is not None or optimise == "balanced":
             curve = self._frontier(epsilon, watch.tick)
         elif optimise == "size":
-            curve = replace(self._floor(epsilon, watch.tick), stop_reason="budget")
+            curve = replace(
+                self._ask(lambda search, tick: search.floor(tick), epsilon, watch.tick), stop_reason="budget"
+            )
         elif budget is None:
-            curve = replace(self._fastest(epsilon, watch.tick), stop_reason="budget")
+            curve = self._searches(epsilon).ask_file(lambda search, tick: search.fastest(tick), watch.tick)
+            curve = replace(curve, stop_reason="budget")
         else:
             curve = self.within(in_steps(budget, constants, line_bytes), epsilon, watch.tick)
         watch.note(curve.summary)
@@ -184,32 +185,20 @@ class Prepared:
             self._kept.caches[size_bytes] = replace(self, network=network, _kept=_Kept())
         return self._kept.caches[size_bytes]
 
-    def _search(self, epsilon: float | Fraction) -> scheduling.Search:
+    def _searches(self, epsilon: float | Fraction) -> Searches:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.searches:
-            self._kept.searches[resolution] = scheduling.make_search(self.network.problem, epsilon)
+            self._kept.searches[resolution] = Searches(self.network, epsilon)
         return self._kept.searches[resolution]
 
-    def _floor(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
-        """The Proposal of fewest bytes."""
-        return self._ask(lambda search: search.floor(tick), epsilon)
-
-    def _fastest(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
-        """The fastest Proposal, and an upper bound of the floor."""
-        return self._ask(lambda search: search.fastest(tick), epsilon)
-
-    def _ask(self, question: Callable[[scheduling.Search], scheduling.Frontier], epsilon: float | Fraction) -> Curve:
-        """What the core answers, sizes with the constants in SRAM."""
-        extra = constants_in_sram(self.network)
-        started = time.perf_counter()
-        found = question(self._search(epsilon))
-        curve = curve_of(found, extra, time.perf_counter() - started, self.network.target.core_clock_hz)
-        return compiler.within_arena(self.network, curve)
+    def _ask(self, question: Question, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
+        """What the orders worth a search answer, as far as it fits the memory beside the fast one."""
+        return compiler.within_arena(self.network, self._searches(epsilon).ask(question, tick))
 
     def _frontier(self, epsilon: float | Fraction, tick: ProgressCallback | None) -> Curve:
         resolution = scheduling.resolution_of(epsilon)
         if resolution not in self._kept.frontiers:
-            self._kept.frontiers[resolution] = self._ask(lambda search: search.frontier(tick), epsilon)
+            self._kept.frontiers[resolution] = self._ask(lambda search, tick: search.frontier(tick), epsilon, tick)
         return self._kept.frontiers[resolution]
 
     @checked("epsilon")
@@ -222,7 +211,7 @@ class Prepared:
             size = max(budget - constants_in_sram(self.network), 0)
             return self._with_cache_of(size)._frontier(epsilon, tick)
         inner = max(budget - constants_in_sram(self.network), 0)
-        curve = self._ask(lambda search: search.within(_clamp_u64(inner), tick), epsilon)
+        curve = self._ask(lambda search, tick: search.within(_clamp_u64(inner), tick), epsilon, tick)
         return replace(curve, stop_reason="budget")
 
 

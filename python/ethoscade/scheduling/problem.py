@@ -222,36 +222,46 @@ def build(
     """The CascaderGraph of a lowered network.
 
     `order` is the execution order of graph operators; one without NPU operations is opaque, with its memory of `calls`,
-    unless others' operations carry it out or its output is an alias.
+    unless others' operations carry it out or its output is an alias. Where several with NPU operations follow each
+    other, these run in the order of `npu`.
     """
-    absorbed = absorbed_operators(npu.operations)
-    absorbed |= {i for i, op in enumerate(graph.operators) if not npu.aliases.keys().isdisjoint(op.outputs)}
-    order = [operator for operator in order if operator not in absorbed]
-    by_operator: dict[int, list[int]] = {}
-    for number, operation in enumerate(npu.operations):
-        by_operator.setdefault(operation.operator, []).append(number)
-    ids, dense = _dense_ids(graph, order, npu, by_operator)
+    turns = _turns(graph, order, npu)
+    ids, dense = _dense_ids(graph, turns, npu)
     tensors, tables = _tensor_specs(graph, ids, npu, dense), _table_ids(npu.operations)
     parts: list[PartSpec] = []
-    origin: list[tuple[str, int]] = []
-    for operator in order:
-        if operator in by_operator:
-            for _, made in groupby(by_operator[operator], key=lambda number: npu.operations[number].ofm.tensor):
-                numbers = list(made)
-                specs = [_npu_part(npu.operations[number], encodings[number], dense, tables) for number in numbers]
-                makers = [npu.operations[number].ofm for number in numbers]
-                parts.append(specs[0] if len(specs) == 1 else _joint_part(specs, makers))
-                origin.append(("npu", numbers[0]))
+    for where, numbers in turns:
+        if where == "npu":
+            specs = [_npu_part(npu.operations[number], encodings[number], dense, tables) for number in numbers]
+            makers = [npu.operations[number].ofm for number in numbers]
+            parts.append(specs[0] if len(specs) == 1 else _joint_part(specs, makers))
         else:
-            parts.append(_opaque_part(graph, operator, ids, tensors, calls.get(operator, CallMemory())))
-            origin.append(("operator", operator))
+            parts.append(_opaque_part(graph, numbers[0], ids, tensors, calls.get(numbers[0], CallMemory())))
+    origin = tuple((where, numbers[0]) for where, numbers in turns)
     core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
-    return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
+    return Problem(core, origin, FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
 
 
-def _dense_ids(
-    graph: Graph, order: Sequence[int], npu: NpuGraph, by_operator: Mapping[int, Sequence[int]]
-) -> tuple[dict[int, int], dict[int, int]]:
+_Turn = tuple[str, list[int]]
+"""What a Part is made of: ("npu", operations of one tensor) or ("operator", the opaque one)."""
+
+
+def _turns(graph: Graph, order: Sequence[int], npu: NpuGraph) -> list[_Turn]:
+    absorbed = absorbed_operators(npu.operations)
+    absorbed |= {i for i, op in enumerate(graph.operators) if not npu.aliases.keys().isdisjoint(op.outputs)}
+    on_npu = {operation.operator for operation in npu.operations}
+    turns: list[_Turn] = []
+    for is_npu, run in groupby((i for i in order if i not in absorbed), key=on_npu.__contains__):
+        operators = set(run)
+        if not is_npu:
+            turns += [("operator", [operator]) for operator in order if operator in operators]
+            continue
+        numbers = [number for number, operation in enumerate(npu.operations) if operation.operator in operators]
+        groups = groupby(numbers, key=lambda n: (npu.operations[n].operator, npu.operations[n].ofm.tensor))
+        turns += [("npu", list(group)) for _, group in groups]
+    return turns
+
+
+def _dense_ids(graph: Graph, turns: Sequence[_Turn], npu: NpuGraph) -> tuple[dict[int, int], dict[int, int]]:
     """Graph tensors that live in the arena to dense ids, in order of appearance, and the NPU's tensors to the same."""
     ids: dict[int, int] = {}
     temporaries: dict[int, int] = {}
@@ -273,27 +283,29 @@ def _dense_ids(
             temporaries[view.tensor.id] = count
             count += 1
 
+    called = [graph.operators[numbers[0]] for where, numbers in turns if where == "operator"]
     # State is overwritten while copies of it are still read: a copy needs bytes of its own.
     state = {t for t, tensor in enumerate(graph.tensors) if tensor.is_variable}
-    state.update(t for number in order if number not in by_operator for t, _ in updated(graph.operators[number]))
+    state.update(t for op in called for t, _ in updated(op))
     for tensor in graph.inputs:
         see(tensor)
-    for operator in order:
-        for number in by_operator.get(operator, ()):
-            for view in (*npu.operations[number].inputs, npu.operations[number].ofm):
-                see_view(view)
-        if operator not in by_operator:
-            op = graph.operators[operator]
-            live = [t for t in op.inputs if t is not None and not graph.tensors[t].is_constant]
-            for tensor in live:
-                see(tensor)
-            live = [npu.aliases.get(t, t) for t in live]
-            written_over = {after: before for before, after in updated(op)}
-            for tensor in op.outputs:
-                row = OPERATORS.get(op.kind)
-                in_place = row is not None and row.in_place and op.opaque is None
-                shared = in_place and live and live[0] not in state
-                see(tensor, live[0] if shared else written_over.get(tensor))
+    for where, numbers in turns:
+        if where == "npu":
+            for operation in (npu.operations[number] for number in numbers):
+                for view in (*operation.inputs, operation.ofm):
+                    see_view(view)
+            continue
+        op = graph.operators[numbers[0]]
+        live = [t for t in op.inputs if t is not None and not graph.tensors[t].is_constant]
+        for tensor in live:
+            see(tensor)
+        live = [npu.aliases.get(t, t) for t in live]
+        written_over = {after: before for before, after in updated(op)}
+        for tensor in op.outputs:
+            row = OPERATORS.get(op.kind)
+            in_place = row is not None and row.in_place and op.opaque is None
+            shared = in_place and live and live[0] not in state
+            see(tensor, live[0] if shared else written_over.get(tensor))
     ids.update({alias: ids[root] for alias, root in npu.aliases.items() if root in ids})
     known = {t.id: ids[t.graph_tensor] for t in npu.tensors if t.graph_tensor is not None}
     return ids, known | temporaries

@@ -22,7 +22,7 @@ pub type MadeRows = SmallVec<[i64; 16]>;
 /// One stripe of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StripeId {
-    /// Which Part makes it, as the number of Parts behind that in the group.
+    /// Which Part makes it, as the number of Parts behind it in the group.
     pub parts_behind: usize,
     /// A row or column in it.
     pub line: i64,
@@ -40,8 +40,8 @@ pub struct GroupStripes<'a> {
 }
 
 impl GroupStripes<'_> {
-    /// How far each output is made when Part `part` is about to make its stripe from row `start` on and all that this
-    /// reads is made; None where no stripe begins there. Parts `wanted_later` are asked for in this order.
+    /// How far each output is made just before a Part makes its stripe from row `start` on. What this reads is there
+    /// by then. None where no stripe begins there. Parts `wanted_later` are asked for in this order.
     pub fn made_before(&self, part: usize, start: i64, wanted_later: impl Iterator<Item = usize>) -> Option<MadeRows> {
         let limit = self.limits(part, start);
         let mut made: MadeRows = self.ends.iter().map(|wanted| wanted.start).collect();
@@ -89,8 +89,7 @@ impl GroupStripes<'_> {
         made[part] = made[part].max((wanted.start + whole).min(wanted.end));
     }
 
-    /// By Part, the row from which on a stripe needs more of Part `part` than its rows before `start`; beyond all where
-    /// none does.
+    /// By Part, from which row on its stripes need rows of Part `part` from `start` on; beyond all where none does.
     fn limits(&self, part: usize, start: i64) -> MadeRows {
         let mut limit: MadeRows = smallvec![i64::MAX; self.ends.len()];
         limit[part] = start;

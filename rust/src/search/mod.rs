@@ -36,6 +36,7 @@ use crate::model::graph::CascaderGraph;
 use crate::model::plan::Proposal;
 use crate::plans::options::Options;
 use crate::plans::pass::ArenaRange;
+use crate::plans::rolling_rows::RowTable;
 use crate::search::arena::{placer, Placer};
 use crate::search::candidates::CandidatePool;
 use crate::search::error::SearchError;
@@ -79,6 +80,8 @@ pub struct Search {
 struct SearchMemo {
     costs: Costs,
     baseline: Option<Baseline>,
+    /// The pass for the fewest bytes, until the others have been run.
+    fewest_bytes: Option<(PlanSets, RowTable)>,
     /// Of every pass.
     complete: Option<GoalSearch>,
     /// For arenas that hold the network without cascades several times.
@@ -118,6 +121,21 @@ impl Search {
         self.with_memo(&mut placer(&self.graph), |memo, ctx| {
             let (_, floor) = memo.begin(ctx, Goal::Within(bytes))?;
             Ok(floor.bytes() <= bytes)
+        })
+    }
+
+    /// The pass for the fewest bytes alone, as (bytes, cycles) before anything is placed; empty where fronts are exact.
+    ///
+    /// # Errors
+    /// As [`Search::run`].
+    pub fn coarse_front(&self) -> Result<Vec<(u64, u64)>, SearchError> {
+        self.with_memo(&mut placer(&self.graph), |memo, ctx| {
+            let baseline = memo.baseline(ctx)?;
+            let mut rows = RowTable::default();
+            let fewest = PlanSets::of_fewest_bytes(ctx, baseline.bytes, &mut rows);
+            let front = fewest.front.clone();
+            memo.fewest_bytes = Some((fewest, rows));
+            Ok(front)
         })
     }
 
@@ -182,7 +200,7 @@ impl SearchMemo {
 
     fn complete(&mut self, ctx: &mut Context, baseline: Baseline) -> Result<&mut GoalSearch, SearchError> {
         get_or_try_init(&mut self.complete, || {
-            let sets = PlanSets::complete(ctx, baseline.bytes);
+            let sets = PlanSets::complete(ctx, baseline.bytes, self.fewest_bytes.take());
             GoalSearch::new(ctx, sets)
         })
     }

@@ -20,7 +20,7 @@ use crate::search::cross_group_prefetch::CrossGroupPrefetch;
 use crate::search::stage::Stage;
 use crate::util::hashing::Table;
 use crate::util::interrupt;
-use crate::util::pareto::Epsilon;
+use crate::util::pareto::{Epsilon, Point};
 
 /// Plans that cover the network in order.
 #[derive(Clone, Debug)]
@@ -47,13 +47,16 @@ pub struct PlanSets {
     pub crowded: Option<Epsilon>,
     /// Whether the first passes were cheap, so that further ones followed.
     pub is_cheap: bool,
+    /// The last pass's front of (bytes, cycles), before anything is placed.
+    pub front: Vec<(u64, u64)>,
 }
 
 impl PlanSets {
-    /// Run every pass.
-    pub fn complete(ctx: &mut Context, most_bytes: u64) -> PlanSets {
+    /// Run every pass. The one for the fewest bytes may have been run before.
+    pub fn complete(ctx: &mut Context, most_bytes: u64, known: Option<(PlanSets, RowTable)>) -> PlanSets {
         let range = ArenaRange { least_bytes: 0, most_bytes };
-        let rows = &mut RowTable::default();
+        let (fewest, rows) = known.map_or_else(Default::default, |(fewest, rows)| (Some(fewest), rows));
+        let rows = &mut { rows };
         let mut sets = PlanSets::default();
         Stage::EnumerateCoarsely.run(|| sets.run(ctx, &coarse(ctx.options, range), rows));
         if sets.plans_considered <= ctx.options.refined_up_to {
@@ -62,11 +65,25 @@ impl PlanSets {
                 Stage::EnumerateFinely.run(|| sets.run(ctx, &fine, rows));
             }
         }
-        let (resolution, crowded) = (sets.resolution, sets.crowded);
-        if let Some(fewest) = min_memory(ctx.options, range) {
-            Stage::EnumerateForFewestBytes.run(|| sets.run(ctx, &[fewest], rows));
+        let fewest = fewest.unwrap_or_else(|| PlanSets::of_fewest_bytes(ctx, most_bytes, rows));
+        sets.plans_considered += fewest.plans_considered;
+        sets.proposals_considered += fewest.proposals_considered;
+        for PlanSet { plans, limits } in fewest.all {
+            sets.add(plans, limits);
         }
-        PlanSets { resolution, crowded, ..sets }
+        sets
+    }
+
+    /// Run the pass for the fewest bytes alone; none where the options want none, or all fronts are exact.
+    pub fn of_fewest_bytes(ctx: &mut Context, most_bytes: u64, rows: &mut RowTable) -> PlanSets {
+        let mut sets = PlanSets::default();
+        let range = ArenaRange { least_bytes: 0, most_bytes };
+        let (resolution, max_points) = (ctx.options.lean.resolution, ctx.options.lean.max_points);
+        if resolution > 0 && ctx.options.resolution > 0 {
+            let pass = Pass { resolution, max_points, copies: CopyCost::Serial, range };
+            Stage::EnumerateForFewestBytes.run(|| sets.run(ctx, &[pass], rows));
+        }
+        sets
     }
 
     /// Run the coarse passes alone, for arenas of at least `range`. Where these are cheap, all sizes follow: the fastest
@@ -99,24 +116,25 @@ impl PlanSets {
             for prefixes in [&table.with_overlap, &table.without_overlap] {
                 self.proposals_considered += prefixes.considered;
                 for end in prefixes.whole() {
-                    self.add(unwind(table, prefixes, end), None);
+                    self.add(unwind(table, prefixes, end), Vec::new());
                 }
             }
         }
         let Some(&Pass { resolution, range, .. }) = passes.first() else { return };
         self.resolution = resolution;
+        self.front = tables[0].with_overlap.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect();
         let fineness = ctx.options.hidden_fineness * resolution;
         let combined = CrossGroupPrefetch::new(ctx.graph, &tables, range.least_bytes, fineness);
         self.proposals_considered += combined.considered;
-        combined.proposals().for_each(|(plans, bytes)| self.add(plans, Some(bytes)));
+        combined.proposals().for_each(|(plans, bytes)| self.add(plans, vec![bytes]));
     }
 
-    fn add(&mut self, plans: Vec<Plan>, limit: Option<u64>) {
+    fn add(&mut self, plans: Vec<Plan>, limits: Vec<u64>) {
         let number = *self.numbers.entry(plans).or_insert_with_key(|plans| {
             self.all.push(PlanSet { plans: plans.clone(), limits: Vec::new() });
             self.all.len() - 1
         });
-        self.all[number].limits.extend(limit);
+        self.all[number].limits.extend(limits);
     }
 }
 
@@ -130,13 +148,6 @@ fn fine(options: &Options, range: ArenaRange) -> Option<[Pass; 2]> {
     let max_points = options.max_points.max(options.points_for(resolution));
     let finer = |pass| Pass { resolution, max_points, ..pass };
     (resolution > options.resolution).then(|| coarse(options, range).map(finer))
-}
-
-/// The pass for the fewest bytes; None where the options want none, or all fronts are exact.
-fn min_memory(options: &Options, range: ArenaRange) -> Option<Pass> {
-    let (resolution, max_points) = (options.lean.resolution, options.lean.max_points);
-    let is_wanted = resolution > 0 && options.resolution > 0;
-    is_wanted.then_some(Pass { resolution, max_points, copies: CopyCost::Serial, range })
 }
 
 /// Plans that a partial Proposal ends.
@@ -160,7 +171,6 @@ pub fn estimated(
     copies: CopyCost,
     costs: &mut crate::cost::Costs,
 ) -> Vec<(u64, u64)> {
-    use crate::util::pareto::Point;
     let table = enumerate(graph, options, &Pass::new(options, copies), costs, &mut RowTable::default());
     table.with_overlap.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
 }
@@ -173,7 +183,7 @@ mod tests {
     /// The passes find one group of all three Parts, and `expand` alone before the two others.
     #[test]
     fn example() {
-        let sets = in_context(|ctx| PlanSets::complete(ctx, 4096));
+        let sets = in_context(|ctx| PlanSets::complete(ctx, 4096, None));
         let found = |plans: &[Plan]| sets.all.iter().any(|set| set.plans == plans);
         assert!(found(&[rows_at_a_time(0, &[1, 1, 1])]));
         assert!(found(&[rows_at_a_time(0, &[8]), rows_at_a_time(1, &[2, 2])]));

@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn example() {
         in_context(|ctx| {
-            let sets = PlanSets::complete(ctx, 4096);
+            let sets = PlanSets::complete(ctx, 4096, None);
             let mut candidates = CandidatePool::new(ctx, sets).expect("every block fits");
             let floor = Floor::find(ctx, &mut candidates).expect("a place");
             let found = fastest_within(ctx, &mut candidates, &floor, 1800).expect("a place").expect("it fits");

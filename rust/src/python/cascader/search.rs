@@ -242,6 +242,11 @@ impl PySearch {
     fn fits(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<bool> {
         Ok(interruptible::run(py, tick.as_ref(), || self.search.fits(budget_bytes))??)
     }
+    /// A first look at the frontier: (bytes, cycles) before anything is placed.
+    #[pyo3(signature = (tick=None))]
+    fn coarse_front(&self, py: Python<'_>, tick: Option<Py<PyAny>>) -> PyResult<Vec<(u64, u64)>> {
+        Ok(interruptible::run(py, tick.as_ref(), || self.search.coarse_front())??)
+    }
     /// The floor, and the fastest Proposal found within `budget_bytes` if that is no less.
     #[pyo3(signature = (budget_bytes, tick=None))]
     fn within(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {

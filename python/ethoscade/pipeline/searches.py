@@ -1,0 +1,120 @@
+"""The searches of a network: one for each order of its operations worth one.
+
+Owns which orders are searched, and putting together what they find. A question is asked of each search.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import field
+from fractions import Fraction
+from functools import cached_property
+
+from ..codegen.weights import laid_out_bytes
+from ..lowering.npu import tables_of
+from ..scheduling import schedule as scheduling
+from ..scheduling.orders import ahead
+from ..scheduling.problem import Problem
+from ..scheduling.schedule import EPSILON
+from ..util.progress import ProgressCallback, portion
+from ..util.records import dataclass
+from .curve import Curve, united
+from .network import Network
+
+_LOOKING = 0.25
+"""The part of a question for choosing orders, where there are several."""
+
+Question = Callable[[scheduling.Search, ProgressCallback | None], scheduling.Frontier]
+"""What is asked of the search of one order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """What questions about a network share. Nothing is searched before the first one."""
+
+    network: Network
+    epsilon: float | Fraction
+    _chosen: list[tuple[int, ...]] = field(default_factory=list, repr=False)
+
+    def ask(self, question: Question, tick: ProgressCallback | None = None) -> Curve:
+        """What the orders worth a search answer, on one front. Raises `SchedulingError` and what `tick` raises."""
+        orders = self._worth_a_search(tick)
+        begin = _LOOKING if len(self._all) > 1 else 0.0
+        ticks = _portions(tick, begin, 1.0, len(orders))
+        return united([self._asked(order, question, told) for order, told in zip(orders, ticks, strict=True)], orders)
+
+    def ask_file(self, question: Question, tick: ProgressCallback | None = None) -> Curve:
+        """What the file's order answers."""
+        return self._asked(0, question, tick)
+
+    def fits(self, bytes: int, tick: ProgressCallback | None = None) -> bool:
+        """Whether some order needs no more than a number of bytes, constants not counted."""
+        if self._of_file.fits(bytes, tick):
+            return True
+        return any(self._all[order].fits(bytes, tick) for order in self._worth_a_search(tick)[1:])
+
+    @cached_property
+    def _of_file(self) -> scheduling.Search:
+        return scheduling.make_search(self.network.problem, self.epsilon)
+
+    @cached_property
+    def _all(self) -> tuple[scheduling.Search, ...]:
+        others = (scheduling.make_search(one.problem, self.epsilon) for one in self.network.orders[1:])
+        return (self._of_file, *others)
+
+    def _worth_a_search(self, tick: ProgressCallback | None) -> tuple[int, ...]:
+        """Orders by their numbers, the file's first."""
+        if len(self._all) == 1:
+            return (0,)
+        if not self._chosen:
+            ticks = _portions(tick, 0.0, _LOOKING, len(self._all))
+            fronts = [search.coarse_front(told) for search, told in zip(self._all, ticks, strict=True)]
+            self._chosen.append(ahead(fronts))
+        return self._chosen[0]
+
+    def _asked(self, order: int, question: Question, tick: ProgressCallback | None) -> Curve:
+        started, network = time.perf_counter(), self.network.order(order)
+        found = question(self._all[order] if order else self._of_file, tick)
+        clock_hz = network.target.core_clock_hz
+        return curve_of(found, constants_in_sram(network), time.perf_counter() - started, clock_hz)
+
+
+def _portions(tick: ProgressCallback | None, begin: float, end: float, count: int) -> list[ProgressCallback | None]:
+    """The ticks of `count` equal pieces of the work from `begin` to `end`."""
+    step = (end - begin) / count
+    return [portion(tick, begin + step * piece, begin + step * (piece + 1)) for piece in range(count)]
+
+
+def explore(
+    problem: Problem, extra: int, epsilon: float | Fraction = EPSILON, tick: ProgressCallback | None = None
+) -> Curve:
+    """All Pareto-efficient Proposals of one problem; sizes include `extra` bytes.
+
+    `tick` is called now and then meanwhile; what it raises ends the search.
+    """
+    started = time.perf_counter()
+    return curve_of(scheduling.search(problem, epsilon, tick), extra, time.perf_counter() - started)
+
+
+def constants_in_sram(network: Network) -> int:
+    """Bytes of SRAM that the constants take: none where the memory mode keeps them elsewhere."""
+    tables = tables_of(network.npu.operations)
+    return laid_out_bytes(network.encoded, tables) if network.target.constants_in_sram else 0
+
+
+def curve_of(found: scheduling.Frontier, extra: int, seconds: float, core_clock_hz: float | None = None) -> Curve:
+    """What a search found, and its seconds; sizes include `extra` bytes."""
+    return Curve(
+        tuple((p.sram_bytes + extra, p.cycles) for p in found.proposals),
+        found.uncascaded_bytes + extra,
+        found.uncascaded_cycles,
+        found.plans_considered,
+        found.proposals_considered,
+        seconds,
+        found.stop_reason,
+        Fraction(*found.epsilon),
+        tuple(found.proposals),
+        core_clock_hz,
+        found.floor_is_bound,
+    )
