@@ -23,7 +23,8 @@ use crate::schedule::stripe_order::is_interior;
 use crate::search::{estimated, search_placing, uncascaded, Frontier};
 use crate::stripe::{Axis, Tiling};
 use crate::testing::branches::{branching, layers_that_branch};
-use crate::testing::networks::{counted_bytes, skips_rows, stacked, Network, INPUT};
+use crate::testing::counted_bytes::counted_bytes;
+use crate::testing::networks::{skips_rows, stacked, Network, INPUT};
 use crate::util::pareto::pareto_front;
 
 const STRIPES: [i64; 2] = [1, 3];

@@ -18,7 +18,8 @@ use crate::schedule::stripe_order::{is_interior, wanted};
 use crate::search::arena;
 use crate::search::{arrange, search, uncascaded};
 use crate::stripe::{Axis, Span, Tiling};
-use crate::testing::networks::{counted_bytes, device, device_of, realised, skips_rows, stacked, Network, INPUT};
+use crate::testing::counted_bytes::counted_bytes;
+use crate::testing::networks::{device, device_of, realised, skips_rows, stacked, Network, INPUT};
 
 /// What a layer of `any_operations` is.
 #[derive(Clone, Copy, Debug)]
