@@ -80,7 +80,9 @@ pub struct Search {
 struct SearchMemo {
     costs: Costs,
     baseline: Option<Baseline>,
-    /// The pass for the fewest bytes, until the others have been run.
+    /// The front of the pass for the fewest bytes.
+    coarse_front: Option<Vec<(u64, u64)>>,
+    /// What else that pass found, until the others have been run.
     fewest_bytes: Option<(PlanSets, RowTable)>,
     /// Of every pass.
     complete: Option<GoalSearch>,
@@ -129,14 +131,7 @@ impl Search {
     /// # Errors
     /// As [`Search::run`].
     pub fn coarse_front(&self) -> Result<Vec<(u64, u64)>, SearchError> {
-        self.with_memo(&mut placer(&self.graph), |memo, ctx| {
-            let baseline = memo.baseline(ctx)?;
-            let mut rows = RowTable::default();
-            let fewest = PlanSets::of_fewest_bytes(ctx, baseline.bytes, &mut rows);
-            let front = fewest.front.clone();
-            memo.fewest_bytes = Some((fewest, rows));
-            Ok(front)
-        })
+        self.with_memo(&mut placer(&self.graph), SearchMemo::coarse_front)
     }
 
     /// [`Search::run`] with another memory planner.
@@ -198,9 +193,22 @@ impl SearchMemo {
         get_or_try_init(&mut self.baseline, || Baseline::new(ctx)).copied()
     }
 
+    fn coarse_front(&mut self, ctx: &mut Context) -> Result<Vec<(u64, u64)>, SearchError> {
+        let baseline = self.baseline(ctx)?;
+        let front = self.coarse_front.get_or_insert_with(|| {
+            let mut rows = RowTable::default();
+            let fewest = PlanSets::of_fewest_bytes(ctx, baseline.bytes, &mut rows);
+            let front = fewest.front.clone();
+            self.fewest_bytes = Some((fewest, rows));
+            front
+        });
+        Ok(front.clone())
+    }
+
     fn complete(&mut self, ctx: &mut Context, baseline: Baseline) -> Result<&mut GoalSearch, SearchError> {
         get_or_try_init(&mut self.complete, || {
             let sets = PlanSets::complete(ctx, baseline.bytes, self.fewest_bytes.take());
+            self.coarse_front = Some(sets.front.clone());
             GoalSearch::new(ctx, sets)
         })
     }

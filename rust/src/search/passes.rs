@@ -47,7 +47,7 @@ pub struct PlanSets {
     pub crowded: Option<Epsilon>,
     /// Whether the first passes were cheap, so that further ones followed.
     pub is_cheap: bool,
-    /// The last pass's front of (bytes, cycles), before anything is placed.
+    /// The front of the last pass that was run, as (bytes, cycles) before anything is placed.
     pub front: Vec<(u64, u64)>,
 }
 
@@ -55,8 +55,8 @@ impl PlanSets {
     /// Run every pass. The one for the fewest bytes may have been run before.
     pub fn complete(ctx: &mut Context, most_bytes: u64, known: Option<(PlanSets, RowTable)>) -> PlanSets {
         let range = ArenaRange { least_bytes: 0, most_bytes };
-        let (fewest, rows) = known.map_or_else(Default::default, |(fewest, rows)| (Some(fewest), rows));
-        let rows = &mut { rows };
+        let (fewest, mut rows) = known.map_or_else(Default::default, |(fewest, rows)| (Some(fewest), rows));
+        let rows = &mut rows;
         let mut sets = PlanSets::default();
         Stage::EnumerateCoarsely.run(|| sets.run(ctx, &coarse(ctx.options, range), rows));
         if sets.plans_considered <= ctx.options.refined_up_to {
@@ -71,7 +71,7 @@ impl PlanSets {
         for PlanSet { plans, limits } in fewest.all {
             sets.add(plans, limits);
         }
-        sets
+        PlanSets { front: fewest.front, ..sets }
     }
 
     /// Run the pass for the fewest bytes alone; none where the options want none, or all fronts are exact.

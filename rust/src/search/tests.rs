@@ -238,6 +238,8 @@ fn no_answer_depends_on_what_was_asked_before() {
     let answers = goals.map(|goal| run(&search, goal));
     assert_eq!(answers, goals.map(|goal| run(&search, goal)));
     let other = asked(&graph);
+    let coarse_front = other.coarse_front().expect("every block fits");
+    assert_eq!(search.coarse_front().expect("every block fits"), coarse_front);
     let mut reversed = goals;
     reversed.reverse();
     let mut again = reversed.map(|goal| run(&other, goal));
