@@ -86,7 +86,7 @@ class Found:
     seconds: float
 
     def cycles_within(self, budget: int) -> int:
-        """Cycles of the fastest schedule within so many bytes; those of the point with the least SRAM where none is."""
+        """Cycles of the fastest schedule within a budget in bytes; of the one with the least SRAM where none is."""
         return cycles_within(self.points, budget)
 
     @property
@@ -97,7 +97,7 @@ class Found:
 
 
 def cycles_within(points: Sequence[tuple[int, int]], budget: int) -> int:
-    """Cycles of the fastest point within so many bytes; those of the point with the least SRAM where none is."""
+    """Cycles of the fastest point within a budget in bytes; of the one with the least SRAM where none is."""
     return next((cycles for size, cycles in reversed(points) if size <= budget), points[0][1])
 
 

@@ -107,8 +107,8 @@ class ExplainedGroup:
 class Explanation:
     """A compiled network's memory. `peak` is its largest step, `elsewhere` the largest of any other group.
 
-    `arena_bytes` less `peak.live_bytes` is what the placement adds, rounding to 16 bytes included. `later` are, in the
-    order of the file, operators on the NPU that begin behind some which the file has after them.
+    `arena_bytes` less `peak.live_bytes` is what the placement adds, rounding to 16 bytes included. `run_later` are, in
+    the order of the file, operators on the NPU that begin behind some which the file has after them.
     """
 
     arena_bytes: int
@@ -116,7 +116,7 @@ class Explanation:
     groups: tuple[ExplainedGroup, ...]
     peak: Peak
     elsewhere: Peak | None
-    later: tuple[str, ...] = ()
+    run_later: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -360,9 +360,9 @@ def _peak_at(
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
-    if later := explanation.later:
+    if later := explanation.run_later:
         others = f" and {len(later) - 1} more" if len(later) > 1 else ""
-        yield f"another order than the file's: operator '{short(later[0])}'{others} later, when the product is read"
+        yield f"run later than in the order of the file: operator '{short(later[0])}'{others}"
     for group in explanation.groups:
         yield from _group_lines(group)
     peak, elsewhere = explanation.peak, explanation.elsewhere

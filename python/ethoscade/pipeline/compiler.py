@@ -16,9 +16,7 @@ from ..analysis.macs import macs_of
 from ..analysis.table import OperatorSummary
 from ..codegen.kernel_table import OURS, KernelTable
 from ..codegen.streams import WEIGHT_ENCODERS
-from ..codegen.weights import (
-    Encoder,
-)
+from ..codegen.weights import Encoder
 from ..errors import BudgetError, UnsupportedOperatorError
 from ..frontend import ETHOS_U
 from ..ir import Graph, Operator
@@ -66,8 +64,8 @@ def carry_out(
 ) -> Compiled:
     """Turn one Proposal of a network's curve into an artefact. Raises `CodegenError` for a limit of the emitter."""
     watch = watch or Stopwatch()
-    floor, network = floor_of(network, curve), network.order(order_of(curve, proposal))
     watch.begin("place")
+    floor, network = floor_of(network, curve), network.order(order_of(curve, proposal))
     arranged = scheduling.arrange(network.problem, proposal, watch.tick)
     watch.note(f"{arranged.arena_bytes:,} bytes of SRAM, {len(arranged.program.steps):,} steps")
     schedule = scheduling.from_proposal(network.problem, proposal)
@@ -145,15 +143,15 @@ def prepare(
         graph,
         target,
         divided,
+        lowered,
         npu,
+        encoder,
         encoded,
         problem,
         dead,
         kernels,
         sized,
         FrozenMap(scratch),
-        lowered,
-        encoder,
     )
 
 

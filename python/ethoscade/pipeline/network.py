@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from itertools import product
 from typing import Protocol
 
 from ..codegen.kernel_table import OURS, KernelTable
@@ -21,7 +20,7 @@ from ..lowering.slices import read_in_place
 from ..rewrites import DeadChannels
 from ..scheduling import problem as scheduling_problem
 from ..scheduling.bricks import lay_in_bricks
-from ..scheduling.orders import other_orders
+from ..scheduling.orders import orders_of
 from ..scheduling.problem import Problem
 from ..scheduling.specs import CallMemory, Encoding
 from ..targets.target import Target
@@ -56,7 +55,7 @@ class SchedulableModel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A model made ready for scheduling on a target: everything that no budget changes.
+    """A model made ready for scheduling on a target: everything no budget changes.
 
     `lowered` are its operations in the file's order, with all copies; `encoder` knows what they have been encoded to.
     """
@@ -65,15 +64,15 @@ class Network:
     graph: Graph
     target: Target
     partition: Partition
+    lowered: NpuGraph = field(repr=False)
     npu: NpuGraph
+    encoder: Encoder = field(repr=False)
     encoded: tuple[EncodedOperation, ...]
     problem: Problem
     dead_channels: tuple[DeadChannels, ...] = ()
     kernels: KernelTable = OURS
     encodings: tuple[Encoding, ...] = ()
     workspaces: Mapping[int, int] = field(default_factory=lambda: FrozenMap({}))
-    lowered: NpuGraph = field(default=NpuGraph((), ()), repr=False)
-    encoder: Encoder | None = field(default=None, repr=False)
 
     @cached_property
     def orders(self) -> tuple[Network, ...]:
@@ -123,22 +122,29 @@ def without_needless_copies(npu: NpuGraph, exposed: Collection[int], all_pieces:
 
 def _in_other_orders(network: Network) -> Iterator[Network]:
     """The network with its operations in other orders, or reading all pieces in place; each once, none for a chain."""
-    n, exposed = network, network.partition.exposed
-    if n.encoder is None:
-        return
-    regions = [region.operators for region in n.partition.regions]
-    known = {tuple(operation.name for operation in n.npu.operations)}
-    orders = (n.lowered, *other_orders(n.lowered, regions, exposed, n.graph.variables))
-    for lowered, all_pieces in product(orders, (False, True)):
-        npu = without_needless_copies(lowered, exposed, all_pieces)
-        names = tuple(operation.name for operation in npu.operations)
+    n, known = network, [network.problem.specs]
+    for npu in _other_ways(network):
         encodings = choose_encodings(n.encoder, npu.operations, n.target)
-        if names in known or not all(encoding.block_depth for encoding in encodings):
+        if not all(encoding.block_depth for encoding in encodings):
             continue
-        known.add(names)
         encoded, sized = encode(n.encoder, npu.operations, encodings, n.target.accelerator)
         problem = stated(n.graph, n.partition, npu, sized, n.target, n.workspaces)
-        yield replace(n, npu=npu, encoded=encoded, encodings=sized, problem=problem)
+        # Orders of copies that are left out are one and the same problem.
+        if problem.specs not in known:
+            known.append(problem.specs)
+            yield replace(n, npu=npu, encoded=encoded, encodings=sized, problem=problem)
+
+
+def _other_ways(network: Network) -> Iterator[NpuGraph]:
+    exposed = network.partition.exposed
+    regions = [region.operators for region in network.partition.regions]
+    for lowered in orders_of(network.lowered, regions, exposed, network.graph.variables):
+        npu = network.npu if lowered is network.lowered else without_needless_copies(lowered, exposed)
+        if npu is not network.npu:
+            yield npu
+        pieces = without_needless_copies(lowered, exposed, all_pieces=True)
+        if len(pieces.operations) < len(npu.operations):
+            yield pieces
 
 
 def with_cache(network: Network, size_bytes: int) -> Network:

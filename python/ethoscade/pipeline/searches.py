@@ -42,17 +42,17 @@ class Searches:
         orders = self._worth_a_search(tick)
         begin = _LOOKING if len(self._all) > 1 else 0.0
         ticks = _portions(tick, begin, 1.0, len(orders))
-        return united([self._asked(order, question, told) for order, told in zip(orders, ticks, strict=True)], orders)
+        return united([self._asked(order, question, part) for order, part in zip(orders, ticks, strict=True)], orders)
 
     def ask_file(self, question: Question, tick: ProgressCallback | None = None) -> Curve:
         """What the file's order answers."""
         return self._asked(0, question, tick)
 
-    def fits(self, bytes: int, tick: ProgressCallback | None = None) -> bool:
+    def fits(self, size_bytes: int, tick: ProgressCallback | None = None) -> bool:
         """Whether some order needs no more than a number of bytes, constants not counted."""
-        if self._of_file.fits(bytes, tick):
+        if self._of_file.fits(size_bytes, tick):
             return True
-        return any(self._all[order].fits(bytes, tick) for order in self._worth_a_search(tick)[1:])
+        return any(self._all[order].fits(size_bytes, tick) for order in self._worth_a_search(tick)[1:])
 
     @cached_property
     def _of_file(self) -> scheduling.Search:
@@ -69,7 +69,7 @@ class Searches:
             return (0,)
         if not self._chosen:
             ticks = _portions(tick, 0.0, _LOOKING, len(self._all))
-            fronts = [search.coarse_front(told) for search, told in zip(self._all, ticks, strict=True)]
+            fronts = [search.coarse_front(part) for search, part in zip(self._all, ticks, strict=True)]
             self._chosen.append(ahead(fronts))
         return self._chosen[0]
 

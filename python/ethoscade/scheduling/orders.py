@@ -1,8 +1,8 @@
 """Orders of NPU operations beside the file's, which may take less SRAM where a network forks.
 
-What is ordered are groups of operations that make one tensor, within a region: the NPU is started as often, and CPU
-operators keep their turns. No rule is best for every network, so the search judges. Bytes are those of whole tensors,
-each in steps of 16.
+What is ordered are groups of operations, within a region: the NPU is started as often, and CPU operators keep their
+turns. A group makes one tensor of the model, temporaries on the way included: how an operator is lowered stands. No
+rule is best for every network, so the search judges. Bytes are those of whole tensors, each in steps of 16.
 
 - Depth first: from the region's outputs back, so that a tensor is made when it is read.
 - Largest first: the same, but of a group's inputs that one first whose making takes most bytes beyond its own (Sethi
@@ -18,7 +18,6 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from itertools import groupby
 
 from ..ir import Variable
@@ -28,16 +27,16 @@ from ..util.records import dataclass
 
 @dataclass(frozen=True)
 class _Region:
-    """Groups of operations in the file's order, and the tensors (`NpuTensor.id`) that each reads and makes.
+    """Groups of operations in the file's order, and the tensors (`NpuTensor.id`) that each reads of others.
 
-    `needs` are the groups whose tensors a group reads, or that read state before it makes the next one. `kept` tensors
-    stay when all have read them.
+    `needs` are the groups whose tensors a group reads, or that read state before it makes the next one. `made_bytes`
+    are those that a group leaves to others, `bytes` those of each tensor. `kept` tensors stay when all have read them.
     """
 
     groups: tuple[tuple[NpuOperation, ...], ...]
     needs: tuple[tuple[int, ...], ...]
     reads: tuple[tuple[int, ...], ...]
-    makes: tuple[int, ...]
+    made_bytes: tuple[int, ...]
     bytes: Mapping[int, int]
     kept: frozenset[int]
 
@@ -48,17 +47,18 @@ class _Region:
         return any(len(needs) > 1 for needs in self.needs) or any(count > 1 for count in readers.values())
 
 
-def other_orders(
+def orders_of(
     npu: NpuGraph, regions: Iterable[Collection[int]], kept: Collection[int], variables: Sequence[Variable]
 ) -> Iterator[NpuGraph]:
-    """The graph with its operations in other orders, each once; none where a network does not fork.
+    """The graph, then with its operations in other orders, each once; nothing where a network does not fork.
 
-    `regions` are operators that run without a call between, `kept` graph tensors that others look at, and `variables`
-    keep the order in which state is read and written.
+    `regions` are operators that run without a call between, `kept` graph tensors that go into regions or out of them:
+    they count as if they stayed. `variables` keep the order in which state is read and written.
     """
     found = [_region(npu, operators, kept, variables) for operators in regions]
     if not any(region.forks for region in found):
         return
+    yield npu
     known = {npu.operations}
     for rule in (_depth_first, _largest_first, _fewest_bytes_first):
         ordered = [region.groups[number] for region in found for number in rule(region)]
@@ -68,25 +68,38 @@ def other_orders(
             yield replace(npu, operations=operations)
 
 
+def _groups(operations: Sequence[NpuOperation]) -> Iterator[tuple[NpuOperation, ...]]:
+    group: list[NpuOperation] = []
+    for (_, tensor), made in groupby(operations, key=lambda o: (o.operator, o.ofm.tensor)):
+        group += made
+        if tensor.graph_tensor is not None:
+            yield tuple(group)
+            group = []
+    if group:
+        yield tuple(group)
+
+
 def _region(npu: NpuGraph, operators: Collection[int], kept: Collection[int], variables: Sequence[Variable]) -> _Region:
     inside = set(operators)
-    operations = [operation for operation in npu.operations if operation.operator in inside]
-    groups = [tuple(made) for _, made in groupby(operations, key=lambda o: (o.operator, o.ofm.tensor.id))]
-    reads = [tuple(dict.fromkeys(view.tensor.id for o in group for view in o.inputs)) for group in groups]
-    makes = [group[0].ofm.tensor.id for group in groups]
-    maker = {tensor: number for number, tensor in enumerate(makes)}
+    groups = tuple(_groups([operation for operation in npu.operations if operation.operator in inside]))
+    makes = [dict.fromkeys(operation.ofm.tensor.id for operation in group) for group in groups]
+    seen = [dict.fromkeys(view.tensor.id for operation in group for view in operation.inputs) for group in groups]
+    reads = [[tensor for tensor in found if tensor not in made] for found, made in zip(seen, makes, strict=True)]
+    maker = {tensor: number for number, made in enumerate(makes) for tensor in made}
     needs = [[maker[tensor] for tensor in tensors if tensor in maker] for tensors in reads]
     of_graph = {tensor.graph_tensor: tensor.id for tensor in npu.tensors if tensor.graph_tensor is not None}
     for variable in variables:
         before, after = of_graph.get(variable.before), maker.get(of_graph.get(variable.after, -1))
         if before is not None and after is not None:
             needs[after] += [number for number in range(after) if before in reads[number]]
+    size = {tensor.id: tensor.placed_bytes for tensor in npu.tensors}
+    wanted = {tensor for tensors in reads for tensor in tensors} | set(of_graph.values())
     return _Region(
-        tuple(groups),
+        groups,
         tuple(tuple(dict.fromkeys(numbers)) for numbers in needs),
-        tuple(reads),
-        tuple(makes),
-        {tensor.id: tensor.placed_bytes for tensor in npu.tensors},
+        tuple(map(tuple, reads)),
+        tuple(sum(size[tensor] for tensor in made if tensor in wanted) for made in makes),
+        size,
         frozenset(tensor.id for tensor in npu.tensors if tensor.graph_tensor in kept),
     )
 
@@ -96,7 +109,7 @@ def _depth_first(region: _Region) -> list[int]:
 
 
 def _largest_first(region: _Region) -> list[int]:
-    made_bytes = [region.bytes[tensor] for tensor in region.makes]
+    made_bytes = region.made_bytes
     beyond: list[int] = []
 
     def largest_first(numbers: Iterable[int]) -> list[int]:
@@ -138,7 +151,7 @@ def _fewest_bytes_first(region: _Region) -> list[int]:
 
     def added(number: int) -> int:
         dying = (t for t in region.reads[number] if readers[t] == {number} and t not in region.kept)
-        return region.bytes[region.makes[number]] - sum(region.bytes[tensor] for tensor in dying)
+        return region.made_bytes[number] - sum(region.bytes[tensor] for tensor in dying)
 
     ready = [(added(number), number) for number, count in enumerate(missing) if count == 0]
     heapq.heapify(ready)
@@ -162,7 +175,7 @@ def _fewest_bytes_first(region: _Region) -> list[int]:
     return list(order)
 
 
-AHEAD = Fraction(1, 16)
+AHEAD = 1 / 16
 """By how much an order must be ahead of others in bytes or cycles to be searched: these fronts are coarse."""
 
 CoarseFront = Sequence[tuple[int, int]]
@@ -190,6 +203,6 @@ def ahead(fronts: Sequence[CoarseFront]) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def _lead(front: CoarseFront, known: CoarseFront) -> Fraction:
-    """The factor in bytes and cycles by which some known point covers each of the front."""
-    return max(min(max(Fraction(q[0], max(p[0], 1)), Fraction(q[1], max(p[1], 1))) for q in known) for p in front)
+def _lead(front: CoarseFront, known: CoarseFront) -> float:
+    """The least factor at which the known points, less by it in bytes and cycles, are nowhere behind the front."""
+    return max(min(max(q[0] / max(p[0], 1), q[1] / max(p[1], 1)) for q in known) for p in front)
