@@ -9,13 +9,14 @@ order within the bytes of its points, the least and the most; CPU seconds of bot
 from __future__ import annotations
 
 import argparse
+import sys
 from statistics import median
 
 from ethoscade.pipeline.compiler import search
 from ethoscade.pipeline.searches import constants_in_sram, explore
 from ethoscade.targets.target import ACCELERATORS, load_target
 from harness import cpu_seconds, named_models, network_of
-from model_files import model_paths
+from model_files import NO_MODELS, model_paths
 
 
 def main() -> None:
@@ -25,12 +26,10 @@ def main() -> None:
     parser.add_argument("--accelerator", choices=sorted(ACCELERATORS), default="ethos-u55-256")
     args = parser.parse_args()
     target = load_target(args.accelerator)
-    print(
-        "| model | orders | searched | floor of the file's | floor | cycles, least | most | CPU s of its own | CPU s |"
-    )
+    print("| model | orders | searched | floor, file's | floor | cycles, least | most | CPU s, file's | CPU s |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     spent: list[tuple[float, float]] = []
-    for model in named_models(args.models) if args.models else model_paths():
+    for model in named_models(args.models) if args.models else model_paths() or sys.exit(NO_MODELS):
         network = network_of(model, target)
         orders, making = cpu_seconds(lambda network=network: network.orders)
         if len(orders) == 1:
@@ -46,6 +45,8 @@ def main() -> None:
             f"| {curve.floor_bytes:,} | {min(ratios):.3f} | {max(ratios):.3f} | {alone:.2f} | {making + seconds:.2f} |",
             flush=True,
         )
+    if not spent:
+        sys.exit("none of these networks forks")
     factors = [ours / alone for alone, ours in spent]
     print(
         f"CPU seconds {sum(alone for alone, _ in spent):.1f} and {sum(ours for _, ours in spent):.1f}; "
