@@ -129,7 +129,7 @@ def _in_other_orders(network: Network) -> Iterator[Network]:
             continue
         encoded, sized = encode(n.encoder, npu.operations, encodings, n.target.accelerator)
         problem = stated(n.graph, n.partition, npu, sized, n.target, n.workspaces)
-        # Orders of copies that are left out are one and the same problem.
+        # Orders that differ in copies alone are one problem where these copies are left out.
         if problem.specs not in known:
             known.append(problem.specs)
             yield replace(n, npu=npu, encoded=encoded, encodings=sized, problem=problem)

@@ -1,7 +1,7 @@
 """Orders of NPU operations beside the file's, which may take less SRAM where a network forks.
 
 What is ordered are groups of operations, within a region: the NPU is started as often, and CPU operators keep their
-turns. A group makes one tensor of the model, temporaries on the way included: how an operator is lowered stands. No
+turns. A group makes one tensor of the model, and the temporaries on the way to it, in the order of the lowering. No
 rule is best for every network, so the search judges. Bytes are those of whole tensors, each in steps of 16.
 
 - Depth first: from the region's outputs back, so that a tensor is made when it is read.
@@ -204,5 +204,5 @@ def ahead(fronts: Sequence[CoarseFront]) -> tuple[int, ...]:
 
 
 def _lead(front: CoarseFront, known: CoarseFront) -> float:
-    """The least factor at which the known points, less by it in bytes and cycles, are nowhere behind the front."""
+    """By which factor the known points must shrink in bytes and cycles to be nowhere behind the front."""
     return max(min(max(q[0] / max(p[0], 1), q[1] / max(p[1], 1)) for q in known) for p in front)
