@@ -63,34 +63,7 @@ impl<'g> Bands<'g> {
     pub fn across(&self, part: PartId) -> u64 {
         self.boxes(part).iter().map(|wanted| wanted[1].len()).max().unwrap_or(0) as u64
     }
-
-    /// Bytes that the buffer of Part `first` takes at least: the lines that one line of a Part behind it reads, as long as
-    /// the longest. 0 for one that does not roll.
-    pub fn least_buffer_bytes(&self, first: PartId) -> u64 {
-        if !self.is_interior(first) {
-            return 0;
-        }
-        let (graph, output, roll) = (self.graph, self.graph.output(first), self.tiling.roll);
-        let lines = |reader: PartId, made: Span| {
-            let middle = made.start + made.len() / 2;
-            let reads = graph.parts[reader].inputs.iter().filter(|input| input.tensor == output);
-            let needed = |input| graph.needed(input, roll, Span::new(middle, middle + 1)).len();
-            reads.filter(|_| !made.is_empty()).map(needed).max().unwrap_or(0)
-        };
-        let readers = graph.consumers[output].iter().filter(|&&reader| reader <= self.last);
-        let of_reader = |&reader: &PartId| self.boxes(reader).iter().map(|made| lines(reader, made[0])).max();
-        let lines = readers.filter_map(of_reader).max().unwrap_or(0);
-        let tensor = &graph.tensors[output];
-        if lines * SHALLOW > tensor.plane[roll as usize] {
-            return 0;
-        }
-        lines as u64 * self.across(first) * tensor.pixel_bytes
-    }
 }
-
-/// A buffer of more than this fraction of an output counts for nothing before it is there: its Part may run
-/// so far ahead that what is behind it begins when all ahead of it is done.
-const SHALLOW: i64 = 8;
 
 #[cfg(test)]
 mod tests {
@@ -98,43 +71,6 @@ mod tests {
     use crate::model::operation::OperationKind;
     use crate::stripe::Axis;
     use crate::testing::networks::{Network, INPUT};
-
-    /// Convolutions of such extents and strides.
-    fn chain(plane: [i64; 2], windows: &[(i64, i64)]) -> CascaderGraph {
-        let mut net = Network::new(plane, 16);
-        let t = windows
-            .iter()
-            .fold(INPUT, |t, &(extent, stride)| net.window(t, OperationKind::Convolution, extent, stride, 16));
-        net.finish(t)
-    }
-
-    fn least(graph: &CascaderGraph, tiles: u32) -> u64 {
-        let tiling = Tiling { roll: Axis::Height, tiles };
-        Bands::new(graph, tiling, PartId(1), 2).least_buffer_bytes(PartId(0))
-    }
-
-    #[test]
-    fn lines_that_one_behind_reads_are_the_least_of_a_buffer() {
-        let graph = chain([64, 48], &[(1, 1), (5, 1)]);
-        assert_eq!(least(&graph, 1), 5 * 48 * 16);
-        // The middle one of three bands reads two columns of either neighbour.
-        assert_eq!(least(&graph, 3), 5 * (16 + 4) * 16);
-        // Nobody wants the output of what ends the group.
-        let bands = Bands::new(&graph, Tiling::WHOLE_ROWS, PartId(1), 2);
-        assert_eq!(bands.least_buffer_bytes(PartId(1)), 0);
-    }
-
-    #[test]
-    fn columns_that_a_stride_skips_at_the_edge_of_a_band_are_not_wanted() {
-        // Of 12 columns 4 are read, two by each band: [0, 4) and [6, 10).
-        assert_eq!(least(&chain([64, 12], &[(1, 1), (1, 3)]), 2), 4 * 16);
-    }
-
-    #[test]
-    fn a_buffer_of_much_of_an_output_counts_for_nothing() {
-        assert_eq!(least(&chain([40, 48], &[(1, 1), (5, 1)]), 1), 5 * 48 * 16);
-        assert_eq!(least(&chain([39, 48], &[(1, 1), (5, 1)]), 1), 0);
-    }
 
     #[test]
     fn groups_of_bands_end_where_a_tensor_is_wanted_later() {

@@ -1,14 +1,14 @@
 //! Plans for every group of consecutive Parts: stripe extents, bands, rolling buffers, staged constants.
 //!
-//! `part_variants` tells how one Part can run, `group_dp` puts Parts together to groups, `table` keeps what is worth keeping.
+//! `part_variants` tells how one Part can run, `open_groups` puts Parts together to groups, `table` keeps what is worth keeping.
 //! Owns the enumeration. Does not decide which Plans make up the network, and does not place buffers.
 
 mod bands;
-mod group_dp;
 mod link;
 pub mod live_bytes;
 pub mod made_rows;
 mod open_group_bound;
+mod open_groups;
 pub mod options;
 mod part_variants;
 pub mod pass;
@@ -22,7 +22,7 @@ pub use table::{GroupPlan, PlanTable};
 
 use crate::cost::Costs;
 use crate::model::graph::CascaderGraph;
-use crate::model::ids::{IdVec, PartId};
+use crate::model::ids::PartId;
 use crate::plans::live_bytes::LiveBytes;
 use crate::plans::made_rows::StripeId;
 use crate::plans::options::Options;
@@ -33,7 +33,7 @@ use crate::stripe::{Axis, Tiling};
 use crate::util::interrupt;
 use crate::util::pareto::{keep_front, thin, FrontBuilder};
 use bands::Bands;
-use group_dp::GroupDp;
+use open_groups::OpenGroups;
 use part_variants::{PartVariant, PartVariants};
 use table::Node;
 use trivial_parts::TrivialParts;
@@ -48,10 +48,8 @@ pub fn enumerate(
 ) -> PlanTable {
     let mut table = PlanTable::new(pass.range.least_bytes);
     let mut scratch = FrontBuilder::default();
-    let mut ways = PartVariants::new(graph, pass.copies, costs);
+    let mut ways = PartVariants::new(graph, options, pass.copies, costs);
     let trivial = TrivialParts::new(graph);
-    let fewest = graph.parts.ids().map(|part| ways.unstriped(part).iter().map(|way| way.cycles).min().unwrap_or(0));
-    let fewest: &IdVec<PartId, u64> = &fewest.collect::<Vec<_>>().into();
     for (number, last) in graph.parts.ids().enumerate() {
         interrupt::ask();
         interrupt::reach(number as u64, graph.parts.len() as u64);
@@ -70,7 +68,7 @@ pub fn enumerate(
                 let bands = &Bands::new(graph, tiling, last, groups.len());
                 let (ways, rows, table, known) = (&mut ways, &mut *rows, &mut table, &mut known);
                 let (groups, sinks, scratch) = (&groups[..], &sinks[..], &mut scratch);
-                GroupDp {
+                OpenGroups {
                     graph,
                     options,
                     pass,
@@ -80,7 +78,6 @@ pub fn enumerate(
                     known,
                     groups,
                     sinks,
-                    fewest,
                     last,
                     bands,
                     first_failed: StripeId::default(),

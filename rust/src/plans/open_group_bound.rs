@@ -1,26 +1,16 @@
 //! An admissible lower bound of bytes and cycles, for pruning partial groups.
 //!
-//! - State: by the first Part `f` of a group that ends with a given Part, pairs `(b, c)`: a group whose buffers that meet
-//!   take fewer than `b` bytes and that takes fewer than `c` cycles may improve a front, closed or with Parts ahead of it.
+//! - State: by the first Part `f` of a group that ends with a given Part, pairs `(b, c)`: a group in which no Part has `b`
+//!   bytes of buffers of its own, and that takes fewer than `c` cycles, may improve a front, closed or with Parts ahead of it.
 //! - Step: closed, the group becomes a Plan of at least `CloseCost::beside_bytes` more, so pairs are what
-//!   `prefix_fronts::KnownFront` asks of a Plan, less these. With Part `f - 1` it takes at least `ExtendCost` more, so pairs
-//!   of `f - 1`, less these, are pairs of `f`.
-//! - Invariant: every Plan of a front that a group grows into was below one of its pairs all along, if cutting a Part makes
-//!   it no faster.
+//!   `prefix_fronts::KnownFront` asks of a Plan, less these. With Part `f - 1` it takes at least that Part's fewest cycles
+//!   more, so pairs of `f - 1`, less these, are pairs of `f`.
+//! - Invariant: every Plan of a front that a group grows into was below one of its pairs all along.
 //! - Cost: a pass over all pairs for each Part that the group may grow to.
 //!
-//! Owns this bound. `prefix_fronts` says which Plans improve a front, `group_dp` grows groups.
+//! Owns this bound. `prefix_fronts` says which Plans improve a front, `open_groups` grows groups.
 
 use crate::plans::prefix_fronts::DominanceBound;
-
-/// The least that a Part ahead of a group adds to it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ExtendCost {
-    /// Bytes of the rolling buffer that it fills.
-    pub bytes: u64,
-    /// Cycles that it takes.
-    pub cycles: u64,
-}
 
 /// The cost of closing a group of given Parts into a Plan.
 #[derive(Clone, Debug, Default)]
@@ -38,14 +28,14 @@ pub struct CloseCost {
 pub struct OpenGroupBound(Vec<Vec<DominanceBound>>);
 
 impl OpenGroupBound {
-    /// Of all groups with the same last Part: by number of Parts less one, what the first one adds, and what it takes to
-    /// end there.
-    pub fn new(groups: &[(ExtendCost, CloseCost)]) -> OpenGroupBound {
+    /// Of all groups with the same last Part: by number of Parts less one, the fewest cycles of the first one, and what it
+    /// takes to end there.
+    pub fn new(groups: &[(u64, CloseCost)]) -> OpenGroupBound {
         let mut by_size: Vec<Vec<DominanceBound>> = Vec::new();
-        let mut ahead = ExtendCost::default();
+        let mut ahead = 0;
         for (growing, closing) in groups.iter().rev() {
-            let ExtendCost { bytes, cycles } = std::mem::replace(&mut ahead, *growing);
-            let later = by_size.last().into_iter().flatten().filter_map(|later| later.less(bytes, cycles));
+            let cycles = std::mem::replace(&mut ahead, *growing);
+            let later = by_size.last().into_iter().flatten().filter_map(|later| later.less(0, cycles));
             let now = closing.thresholds.iter().filter(|threshold| threshold.below_bytes > closing.least_bytes);
             let mut all: Vec<DominanceBound> =
                 later.chain(now.filter_map(|now| now.less(closing.beside_bytes, 0))).collect();
@@ -78,37 +68,6 @@ fn keep_widest(pairs: &mut Vec<DominanceBound>) {
     });
 }
 
-/// A Part is this far ahead of itself when it is done.
-const WHOLE: u64 = 1 << 16;
-
-/// Bytes of a group's own buffers that are surely in use at once.
-///
-/// A Part runs ahead of the one behind it by no more than the share of its output that its buffer holds. So two Parts
-/// are at work at the same time as long as these shares, from the one to the other, come to less than a whole. Buffers
-/// are summed up to there, then again: the most of these sums counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ConcurrentBuffers {
-    now: u64,
-    most: u64,
-    ahead: u64,
-}
-
-impl ConcurrentBuffers {
-    /// With `staged` constants of the Part ahead and the `rolling` buffer that holds so much of its `whole` output.
-    pub fn with(self, staged: u64, rolling: u64, whole: u64) -> ConcurrentBuffers {
-        let ahead = self.ahead + (WHOLE * rolling).checked_div(whole).unwrap_or(0);
-        if ahead < WHOLE {
-            return ConcurrentBuffers { now: self.now + staged + rolling, most: self.most, ahead };
-        }
-        ConcurrentBuffers { now: staged + rolling, most: self.bytes(), ahead: 0 }
-    }
-
-    /// How many they are.
-    pub fn bytes(&self) -> u64 {
-        self.now.max(self.most)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,11 +88,11 @@ mod tests {
     }
 
     /// By number of Parts less one, what the first adds and what it takes to end there.
-    fn groups() -> impl Strategy<Value = Vec<(ExtendCost, CloseCost)>> {
+    fn groups() -> impl Strategy<Value = Vec<(u64, CloseCost)>> {
         let pairs = prop::collection::vec((1u64..60, 1u64..60), 0..4);
-        let group = (0u64..8, 0u64..8, 0u64..20, 0u64..40, pairs).prop_map(|(bytes, cycles, beside, least, pairs)| {
+        let group = (0u64..8, 0u64..20, 0u64..40, pairs).prop_map(|(cycles, beside, least, pairs)| {
             let thresholds = pairs.into_iter().map(|(bytes, cycles)| pair(bytes, cycles)).collect();
-            (ExtendCost { bytes, cycles }, CloseCost { beside_bytes: beside, least_bytes: least, thresholds })
+            (cycles, CloseCost { beside_bytes: beside, least_bytes: least, thresholds })
         });
         prop::collection::vec(group, 1..7)
     }
@@ -145,29 +104,13 @@ mod tests {
         ) {
             let bound = OpenGroupBound::new(&groups);
             let is_of_use = (size..groups.len()).any(|end| {
-                let added = || groups[size + 1..=end].iter().map(|(growing, _)| growing);
-                let bytes = bytes + added().map(|growing| growing.bytes).sum::<u64>();
-                let cycles = cycles + added().map(|growing| growing.cycles).sum::<u64>();
+                let added = || groups[size + 1..=end].iter().map(|&(cycles, _)| cycles);
+                let cycles = cycles + added().sum::<u64>();
                 let closing = &groups[end].1;
                 let taken = closing.least_bytes.max(bytes + closing.beside_bytes);
                 closing.thresholds.iter().any(|pair| taken < pair.below_bytes && cycles < pair.below_cycles)
             });
             prop_assert_eq!(bytes < limit_bytes(bound.of(size), cycles), is_of_use);
-        }
-
-        #[test]
-        fn buffers_that_meet_are_no_more_than_all_and_no_fewer_than_any(
-            parts in prop::collection::vec((0u64..50, 0u64..50, 50u64..200), 1..9),
-        ) {
-            let meeting = parts.iter().fold(ConcurrentBuffers::default(), |meeting, &(staged, rolling, whole)| {
-                meeting.with(staged, rolling, whole)
-            });
-            let own = || parts.iter().map(|&(staged, rolling, _)| staged + rolling);
-            prop_assert!(own().max() <= Some(meeting.bytes()) && meeting.bytes() <= own().sum());
-            // Buffers of less than a whole together all meet.
-            if parts.iter().map(|&(_, rolling, whole)| rolling as f64 / whole as f64).sum::<f64>() < 0.99 {
-                prop_assert_eq!(meeting.bytes(), own().sum::<u64>());
-            }
         }
 
         #[test]
@@ -197,15 +140,6 @@ mod tests {
         let range = ArenaRange { least_bytes, ..ArenaRange::ALL };
         let table = enumerate(graph, &fine, &Pass { range, ..Pass::new(&fine, CopyCost::Serial) }, costs, rows);
         table.with_overlap.whole().iter().map(|end| (end.memory_bytes(), end.cycles())).collect()
-    }
-
-    #[test]
-    fn a_buffer_of_a_whole_output_keeps_those_ahead_from_meeting_those_behind() {
-        let meeting =
-            ConcurrentBuffers::default().with(0, 100, 1000).with(0, 300, 300).with(0, 50, 1000).with(40, 0, 0);
-        assert_eq!(meeting.bytes(), 300 + 50 + 40);
-        let rolling = ConcurrentBuffers::default().with(0, 100, 1000).with(0, 260, 300).with(0, 1, 1000);
-        assert_eq!(rolling.bytes(), 100 + 260 + 1);
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Variants of one Part: where its kernels read their constants, the bytes staged for that, and the cycles.
+//! Variants of one Part: its stripes, where its kernels read their constants, the bytes staged for that, and the cycles.
 //!
 //! Owns the share of a Part in a Plan, independent of all other Parts. Knows neither groups nor the buffers between Parts.
+
+use std::rc::Rc;
 
 use crate::cost::{all_staging_cycles, staging_cycles, Costs};
 use crate::model::graph::CascaderGraph;
@@ -8,8 +10,10 @@ use crate::model::ids::PartId;
 use crate::model::memory::aligned;
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::Staging;
-use crate::plans::options::CopyCost;
+use crate::plans::bands::Bands;
+use crate::plans::options::{CopyCost, Options};
 use crate::stripe::{Axis, Span};
+use crate::util::hashing::Table;
 
 /// Cycles of kernels, and how many of these keep the memory of constants busy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,15 +47,24 @@ pub struct PartVariant {
     pub kernels: Cycles,
 }
 
+/// Stripes of one extent.
+pub struct Stripes {
+    /// Their height in pixels, or their width; the last one may have fewer.
+    pub extent: i64,
+    /// How a Part can run in them.
+    pub variants: Vec<PartVariant>,
+}
+
 /// The extents of a band in pixels, along and across the rolling axis, and its number of equal neighbours.
-pub struct Shape {
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Shape {
     along: i64,
     across: i64,
     count: u64,
 }
 
 /// Of the boxes that bands want of a Part's output.
-pub fn shapes(boxes: &[[Span; 2]]) -> Vec<Shape> {
+fn shapes(boxes: &[[Span; 2]]) -> Vec<Shape> {
     let extents = |wanted: &[Span; 2]| wanted.map(|span| span.len());
     let alike = boxes.chunk_by(|a, b| extents(a) == extents(b));
     alike
@@ -59,17 +72,59 @@ pub fn shapes(boxes: &[[Span; 2]]) -> Vec<Shape> {
         .collect()
 }
 
+/// Stripe heights of a Part that are tried, or widths: few rows, and even divisions of all.
+fn stripe_extents(graph: &CascaderGraph, options: &Options, part: PartId, roll: Axis) -> Vec<i64> {
+    let whole = graph.tensors[graph.output(part)].plane[roll as usize];
+    let (granule, multiple) = (graph.device.granule(roll), graph.stripe_multiple(part));
+    let even = options.divisions.iter().map(|n| ((whole + n - 1) / n + granule - 1) / granule * granule);
+    let rounded = |extent: i64| (extent + multiple - 1) / multiple * multiple;
+    let extents = options.stripes.iter().copied().chain(even).map(rounded);
+    let mut found: Vec<i64> = extents.filter(|&extent| extent < whole).collect();
+    found.push(whole);
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// Enumerates the variants of a Part for one cost of copies.
 pub struct PartVariants<'a> {
     graph: &'a CascaderGraph,
+    options: &'a Options,
     copies: CopyCost,
     costs: &'a mut Costs,
+    /// By Part, rolling axis and the shapes of bands, which most groups have in common.
+    in_stripes: Table<(PartId, Axis, Vec<Shape>), Rc<[Stripes]>>,
 }
 
 impl<'a> PartVariants<'a> {
     /// For the Parts of a graph.
-    pub fn new(graph: &'a CascaderGraph, copies: CopyCost, costs: &'a mut Costs) -> PartVariants<'a> {
-        PartVariants { graph, copies, costs }
+    pub fn new(
+        graph: &'a CascaderGraph,
+        options: &'a Options,
+        copies: CopyCost,
+        costs: &'a mut Costs,
+    ) -> PartVariants<'a> {
+        PartVariants { graph, options, copies, costs, in_stripes: Table::default() }
+    }
+
+    /// Every stripe height of Part `part`, or width, that is tried over its bands, ascending.
+    pub fn in_stripes(&mut self, part: PartId, bands: &Bands) -> Rc<[Stripes]> {
+        let roll = bands.tiling.roll;
+        let key = (part, roll, shapes(&bands.boxes(part)));
+        if let Some(known) = self.in_stripes.get(&key) {
+            return Rc::clone(known);
+        }
+        let extents = stripe_extents(self.graph, self.options, part, roll).into_iter();
+        let variants = |extent| Stripes { extent, variants: self.striped(part, roll, extent, &key.2) };
+        let found: Rc<[Stripes]> = extents.map(variants).collect();
+        self.in_stripes.insert(key, Rc::clone(&found));
+        found
+    }
+
+    /// Fewest cycles of Part `part` in any stripes over its bands.
+    pub fn fewest_cycles(&mut self, part: PartId, bands: &Bands) -> u64 {
+        let stripes = self.in_stripes(part, bands);
+        stripes.iter().flat_map(|stripes| &stripes.variants).map(|variant| variant.cycles).min().unwrap_or(0)
     }
 
     /// PartVariants to run Part `part` unstriped: constants in place, staged whole, or staged in slices.
@@ -90,7 +145,7 @@ impl<'a> PartVariants<'a> {
     }
 
     /// PartVariants to run Part `part` in stripes of `stripe` over bands of these shapes.
-    pub fn striped(&mut self, part: PartId, roll: Axis, stripe: i64, shapes: &[Shape]) -> Vec<PartVariant> {
+    fn striped(&mut self, part: PartId, roll: Axis, stripe: i64, shapes: &[Shape]) -> Vec<PartVariant> {
         let constant_bytes = self.graph.kernel(part).map_or(0, |kernel| kernel.staged_bytes());
         let copy = self.graph.kernel(part).map_or(0, |kernel| all_staging_cycles(&self.graph.device, kernel));
         let mut found = Vec::new();

@@ -21,16 +21,16 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::part_variants::{shapes, Cycles, PartVariant, PartVariants};
+use super::part_variants::{Cycles, PartVariant, PartVariants, Stripes};
 use super::table::{GroupPlan, Node, PlanTable};
 use crate::model::graph::{CascaderGraph, Input};
-use crate::model::ids::{IdVec, PartId};
+use crate::model::ids::PartId;
 use crate::model::memory::aligned;
 use crate::model::plan::Staging;
 use crate::plans::bands::Bands;
 use crate::plans::live_bytes::{LiveBytes, Profile, Share};
 use crate::plans::made_rows::StripeId;
-use crate::plans::open_group_bound::{CloseCost, ConcurrentBuffers, ExtendCost, OpenGroupBound};
+use crate::plans::open_group_bound::{CloseCost, OpenGroupBound};
 use crate::plans::options::Options;
 use crate::plans::pass::Pass;
 use crate::plans::prefix_fronts::{limit_bytes, DominanceBound, KnownFront};
@@ -47,8 +47,8 @@ struct Open {
     bytes: u64,
     cycles: u64,
     kernels: Cycles,
-    /// Its buffers that are surely in use at once.
-    meeting: ConcurrentBuffers,
+    /// The most bytes that one of its Parts stages and fills.
+    most_bytes: u64,
 }
 
 /// Open groups with the same stripes of all Parts on which a buffer still to come depends.
@@ -82,8 +82,6 @@ struct Extending<'a> {
     ways: &'a [PartVariant],
     /// Bytes of the buffer in front of each bucket.
     rolling: &'a [u64],
-    /// Bytes of a buffer that would hold all of its output.
-    whole_bytes: u64,
     runs: Vec<Run>,
     /// Groups looked at so far.
     count: u32,
@@ -102,11 +100,8 @@ impl Extending<'_> {
             next: before.map(|state| state.index),
         };
         let kernels = before.map_or(way.kernels, |state| state.kernels.and(way.kernels));
-        let meeting = match before {
-            Some(state) => state.meeting.with(way.staged_bytes, node.rolling_bytes, self.whole_bytes),
-            None => ConcurrentBuffers::default().with(step.bytes, 0, 0),
-        };
-        Open { node, index: 0, bytes: step.bytes, cycles: step.cycles, kernels, meeting }
+        let most_bytes = before.map_or(step.bytes, |state| state.most_bytes.max(way.staged_bytes + node.rolling_bytes));
+        Open { node, index: 0, bytes: step.bytes, cycles: step.cycles, kernels, most_bytes }
     }
 }
 
@@ -129,7 +124,7 @@ impl Point for GrowthStep {
 }
 
 /// What it takes to grow the groups of one last Part and tiling.
-pub struct GroupDp<'a, 'g> {
+pub struct OpenGroups<'a, 'g> {
     pub graph: &'g CascaderGraph,
     pub options: &'a Options,
     pub pass: &'a Pass,
@@ -142,8 +137,6 @@ pub struct GroupDp<'a, 'g> {
     pub groups: &'a [LiveBytes],
     /// By number of Parts minus one, the Part at which everything that the first one feeds has come together.
     pub sinks: &'a [PartId],
-    /// Fewest cycles of each Part that is not striped: cut, it takes no fewer.
-    pub fewest: &'a IdVec<PartId, u64>,
     pub last: PartId,
     /// How far back they may reach, and what is wanted of each Part.
     pub bands: &'a Bands<'g>,
@@ -153,12 +146,12 @@ pub struct GroupDp<'a, 'g> {
     pub scratch: &'a mut FrontBuilder,
 }
 
-impl GroupDp<'_, '_> {
+impl OpenGroups<'_, '_> {
     /// Grow groups and add their Plans to `found`, by number of Parts minus one.
     pub fn run(&mut self, found: &mut Vec<Vec<GroupPlan>>) {
         let mut open: Vec<Bucket> = Vec::new();
-        let bound = self.bound_open_groups();
         let bands = self.bands;
+        let bound = self.bound_open_groups();
         for (size, first) in bands.firsts().enumerate() {
             let ends = bands.ends(first);
             open = self.extend(first, &open, bound.of(size), &ends);
@@ -179,15 +172,14 @@ impl GroupDp<'_, '_> {
     fn extend(&mut self, first: PartId, open: &[Bucket], bound: &[DominanceBound], ends: &[Vec<Span>]) -> Vec<Bucket> {
         let tensor = &self.graph.tensors[self.graph.output(first)];
         let line_bytes = self.bands.across(first) * tensor.pixel_bytes;
-        let whole_bytes = line_bytes * tensor.plane[self.bands.tiling.roll as usize] as u64;
         let kept = self.reach(first).since(first);
-        let shapes = shapes(&self.bands.boxes(first));
-        let stripes = self.stripes(tensor.plane[self.bands.tiling.roll as usize], self.graph.stripe_multiple(first));
+        let stripes = self.ways.in_stripes(first, self.bands);
+        let extents: Vec<i64> = stripes.iter().map(|stripes| stripes.extent).collect();
         // Bytes of the buffer in front of each bucket, by stripe extent.
         let mut buffers = vec![vec![0; open.len()]; stripes.len()];
         let interior = self.bands.is_interior(first);
         for ends in ends.iter().filter(|_| interior) {
-            let mut row_cache = self.row_cache(first, ends, &stripes);
+            let mut row_cache = self.row_cache(first, ends, &extents);
             let mut bucket = 0;
             row_cache.alive(open.iter().map(|bucket| &bucket.stripes[..]), |rows| {
                 for (buffers, &rows) in buffers.iter_mut().zip(rows) {
@@ -198,10 +190,9 @@ impl GroupDp<'_, '_> {
             self.rows.keep(row_cache);
         }
         let mut result = Vec::new();
-        for (stripe, rolling) in stripes.into_iter().zip(buffers) {
-            let ways = &self.ways.striped(first, self.bands.tiling.roll, stripe, &shapes)[..];
+        for (&Stripes { extent: stripe, variants: ref ways }, rolling) in stripes.iter().zip(buffers) {
             let runs = Vec::with_capacity(open.len().max(1) * ways.len());
-            let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, whole_bytes, runs, count: 0 };
+            let mut looked_at = Extending { stripe, open, ways, rolling: &rolling, runs, count: 0 };
             let mut fresh = Vec::with_capacity(open.len().max(1));
             if open.is_empty() {
                 fresh.push((SmallVec::from_slice(&[stripe]), self.begin(&mut looked_at, bound)));
@@ -278,19 +269,20 @@ impl GroupDp<'_, '_> {
     fn drop_useless(steps: &mut Vec<GrowthStep>, looked_at: &Extending, bound: &[DominanceBound]) {
         steps.retain(|step| {
             let limit = limit_bytes(bound, step.cycles);
-            step.bytes < limit || limit > 0 && looked_at.grown(step).meeting.bytes() < limit
+            step.bytes < limit || limit > 0 && looked_at.grown(step).most_bytes < limit
         });
     }
 
     /// The bound of open groups, by the fronts so far. Exact fronts compare open groups by their profiles instead.
-    fn bound_open_groups(&self) -> OpenGroupBound {
+    fn bound_open_groups(&mut self) -> OpenGroupBound {
         if self.options.open_group_bound == 0 || self.by_profile() {
             return OpenGroupBound::unknown(self.groups.len());
         }
-        let groups = self.bands.firsts().zip(self.groups).map(|(first, group)| {
-            let growing = ExtendCost { bytes: self.bands.least_buffer_bytes(first), cycles: self.fewest[first] };
-            let (beside_bytes, least_bytes) = (group.beside_bytes(self.bands.tiling.tiles), group.least_bytes());
-            (growing, CloseCost { beside_bytes, least_bytes, thresholds: self.thresholds(first).concat() })
+        let bands = self.bands;
+        let groups = bands.firsts().zip(self.groups).map(|(first, group)| {
+            let (beside_bytes, least_bytes) = (group.beside_bytes(bands.tiling.tiles), group.least_bytes());
+            let closing = CloseCost { beside_bytes, least_bytes, thresholds: self.thresholds(first).concat() };
+            (self.ways.fewest_cycles(first, bands), closing)
         });
         OpenGroupBound::new(&groups.collect::<Vec<_>>())
     }
@@ -366,18 +358,6 @@ impl GroupDp<'_, '_> {
         for BucketEntry { owner, step } in front {
             fresh[owner as usize].1.push(step);
         }
-    }
-
-    fn stripes(&self, extent: i64, multiple: i64) -> Vec<i64> {
-        let micro = self.graph.device.granule(self.bands.tiling.roll);
-        let even = self.options.divisions.iter().map(|n| ((extent + n - 1) / n + micro - 1) / micro * micro);
-        let rounded = |stripe: i64| (stripe + multiple - 1) / multiple * multiple;
-        let extents = self.options.stripes.iter().copied().chain(even).map(rounded);
-        let mut found: Vec<i64> = extents.filter(|&s| s < extent).collect();
-        found.push(extent);
-        found.sort_unstable();
-        found.dedup();
-        found
     }
 
     /// How many lines of Part `first`'s output a rolling buffer must hold, by the extents of its stripes.
