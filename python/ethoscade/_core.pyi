@@ -405,8 +405,11 @@ class Search:
     def within(self, budget_bytes: int, tick: Callable[..., object] | None = None) -> Frontier:
         """The floor, and the fastest Proposal found within a number of bytes; the floor alone where it takes more."""
 
-    def fastest(self, tick: Callable[..., object] | None = None) -> Frontier:
-        """The fastest Proposal, and an upper bound of the floor."""
+    def fastest(self, budget_bytes: int | None = None, tick: Callable[..., object] | None = None) -> Frontier:
+        """As `within`, within any number of bytes where none is given, and the fastest within half of the answer's."""
+
+    def nearly_fastest(self, budget_bytes: int | None = None, tick: Callable[..., object] | None = None) -> Frontier:
+        """As `fastest`, of all at most 1 % slower the Proposal of fewest bytes too, which is the answer."""
 
     def floor(self, tick: Callable[..., object] | None = None) -> Frontier:
         """The Proposal of fewest bytes."""

@@ -97,7 +97,7 @@ def test_every_point_of_the_frontier_can_be_had(name: str) -> None:
     assert list(points) == sorted(points)
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(points))
     for size, cycles in {points[0], points[len(points) // 2], points[-1]}:
-        compiled = ethoscade.compile(model, sram=size)
+        compiled = ethoscade.compile(model, sram=size, optimise="fastest")
         if size < 3 * compiled.curve.uncascaded_bytes:
             assert compiled.sram_bytes <= size and compiled.cycles <= cycles
         else:
@@ -106,7 +106,7 @@ def test_every_point_of_the_frontier_can_be_had(name: str) -> None:
         assert arena_touched(compiled) == compiled.sram_bytes
     # Between two points, the lower one is taken.
     if len(points) > 1:
-        assert ethoscade.compile(model, sram=points[1][0] - 1).sram_bytes == points[0][0]
+        assert ethoscade.compile(model, sram=points[1][0] - 1, optimise="fastest").sram_bytes == points[0][0]
 
 
 def test_the_clock_of_a_schedule_is_its_proposals() -> None:
@@ -133,7 +133,8 @@ def test_cycles_are_time_by_the_clock_of_the_configuration() -> None:
         macs = sum(op.macs for op in compiled.operators)
         assert compiled.utilisation == pytest.approx(macs / compiled.cycles / 128)
         assert 0 < compiled.utilisation < 1
-        assert compiled.curve.milliseconds[-1] == compiled.milliseconds
+        place = compiled.frontier.index((compiled.sram_bytes, compiled.cycles))
+        assert compiled.curve.milliseconds[place] == compiled.milliseconds
         assert len(compiled.curve.milliseconds) == len(compiled.frontier)
 
 
@@ -169,9 +170,9 @@ def test_the_budget_error_names_the_peak() -> None:
     assert peak.by_kind() in str(caught.value)
 
 
-def test_without_a_budget_the_fastest_is_taken_and_with_size_the_leanest() -> None:
+def test_without_a_budget_the_fastest_is_had_and_with_size_the_least_sram() -> None:
     points = ethoscade.frontier(MODEL).points
-    fastest, leanest = ethoscade.compile(MODEL), ethoscade.compile(MODEL, optimise="size")
+    fastest, leanest = (ethoscade.compile(MODEL, optimise=wanted) for wanted in ("fastest", "size"))
     assert fastest.cycles <= points[-1][1]
     assert leanest.sram_bytes == points[0][0] and leanest.cycles <= points[0][1]
     assert fastest.cycles == min(cycles for _, cycles in points)

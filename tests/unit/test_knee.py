@@ -1,4 +1,4 @@
-"""The knee of a frontier, what half the SRAM costs, and several budgets from one search."""
+"""What is wanted of a frontier: its knee, nearly the fastest, half the SRAM; and several budgets from one search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ethoscade
 import pytest
 from command_line_support import RESIDUAL, Capture, one_sentence, run, run_json, written
 from ethoscade import BudgetError, Compiled, ConfigError, Curve
-from ethoscade.pipeline.compiled import knee_of
+from ethoscade.pipeline.curve import knee_of, nearly_fastest_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,8 +73,42 @@ def test_balanced_within_a_budget_takes_the_knee_of_what_fits(curve: Curve) -> N
     assert (found.sram_bytes, found.cycles) == knee_of(fitting) != curve.knee
     with pytest.raises(BudgetError):
         ethoscade.compile(MODEL, optimise="balanced", sram=curve.floor_bytes - 16)
-    with pytest.raises(ConfigError, match="choose performance, size or balanced"):
+    with pytest.raises(ConfigError, match="choose performance, size, balanced or fastest"):
         ethoscade.compile(MODEL, optimise="knee")
+
+
+@given(POINTS)
+def test_nearly_the_fastest_is_the_smallest_at_most_one_per_cent_slower(points: list[tuple[int, int]]) -> None:
+    sizes, cycles = sorted({size for size, _ in points}), sorted({cycles for _, cycles in points}, reverse=True)
+    curve = list(zip(sizes, cycles, strict=False))
+    allowed = Fraction(curve[-1][1]) * Fraction(101, 100)
+    assert nearly_fastest_of(curve) == next(point for point in curve if point[1] <= allowed)
+
+
+@pytest.mark.parametrize("share", [None, Fraction(3, 4)])
+def test_the_default_takes_no_sram_for_less_than_one_per_cent(curve: Curve, share: Fraction | None) -> None:
+    most = curve.points[-1][0]
+    budget = None if share is None else int(most * share)
+    found = ethoscade.compile(MODEL, sram=budget)
+    fastest = ethoscade.compile(MODEL, sram=budget, optimise="fastest")
+    assert found.curve.fastest_within(budget or 2 * most) == (fastest.sram_bytes, fastest.cycles)
+    assert 100 * found.cycles <= 101 * fastest.cycles
+    assert (found.sram_bytes, found.cycles) == nearly_fastest_of(
+        [point for point in found.curve.points if budget is None or point[0] <= budget]
+    )
+    assert found.sram_bytes < fastest.sram_bytes
+    assert found.verify(seeds=1).ok
+
+
+def test_what_the_fastest_takes_is_told(model: str, tmp_path: Path, capfd: Capture) -> None:
+    found = run_json(["compile", model, "-o", str(tmp_path)], capfd)
+    fastest = run_json(["compile", model, "-o", str(tmp_path), "--optimise", "fastest"], capfd)
+    assert found["fastest"] == {"sram_bytes": fastest["sram_bytes"], "cycles": fastest["cycles"]}
+    assert fastest["fastest"] is None and found["sram_bytes"] < fastest["sram_bytes"]
+    less = 100 * (fastest["cycles"] / found["cycles"] - 1)
+    row = f"  fastest           {fastest['sram_bytes'] / 1024:.1f} KiB: {less:+.1f} % cycles (--optimise fastest)\n"
+    assert row in run(["compile", model, "-o", str(tmp_path)], capfd)[1]
+    assert "--optimise fastest" not in run(["compile", model, "-o", str(tmp_path), "--optimise", "fastest"], capfd)[1]
 
 
 def test_what_fits_a_budget_fastest(curve: Curve) -> None:

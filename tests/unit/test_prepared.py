@@ -53,16 +53,17 @@ def test_a_budget_that_takes_more_than_64_bits_is_enough(budget: int | str) -> N
 
 
 def test_a_budget_is_answered_without_the_frontier() -> None:
-    """At most the answer and the leanest are found, and the answer is nearly as fast as the frontier's."""
+    """Few choices are found, and the fastest is nearly as fast as the frontier's."""
     floor, most = points()[0][0], points()[-1][0]
     # The floor itself may be the frontier's alone to know.
     assert (points()[0]) == (prepared().compile(sram=floor).sram_bytes, prepared().compile(sram=floor).cycles)
     for budget in (floor * 21 // 20, floor * 5 // 4, floor * 2, (floor + most) // 2, most, 1 << 50):
-        compiled = prepared().compile(sram=budget)
+        compiled = prepared().compile(sram=budget, optimise="fastest")
         assert compiled.sram_bytes <= budget == compiled.budget_bytes
         # Far from the floor it is told as one that it is at most.
         assert floor <= compiled.curve.floor_bytes <= floor * 21 // 20
-        assert set(compiled.frontier) <= {(compiled.sram_bytes, compiled.cycles), compiled.frontier[0]}
+        assert not compiled.curve.is_whole and len(compiled.frontier) <= 3
+        assert len(prepared().compile(sram=budget).frontier) <= 4
         best = within(points(), budget)
         assert best is not None and 100 * compiled.cycles <= 101 * best
 

@@ -89,7 +89,8 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
         "--optimise",
         choices=OPTIMISATIONS,
         default=OPTIMISATIONS[0],
-        help="the fastest that fits, the smallest, or the knee of what fits (default: performance)",
+        help="of what fits the smallest within 1 %% of the fastest, the smallest, the knee, or the fastest "
+        "(default: performance)",
     )
     add_interface(parser)
     add_epsilon(parser)

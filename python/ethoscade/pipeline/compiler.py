@@ -37,8 +37,8 @@ from ..util.progress import ProgressCallback as ProgressCallback
 from ..util.progress import Stopwatch as Stopwatch
 from ..util.progress import no_progress
 from .borders import overlaid
-from .compiled import Compiled, Curve, knee_of
-from .curve import order_of, reduced_to
+from .compiled import Compiled, Curve
+from .curve import knee_of, nearly_fastest_of, order_of, reduced_to
 from .emission import emit as emit
 from .encoding import choose_encodings, encode
 from .network import Network as Network
@@ -233,11 +233,16 @@ def within_memory(planned: SchedulableModel, curve: Curve, memory: Memory, of: s
 
 
 def choose(network: SchedulableModel, curve: Curve, budget: int | None, optimise: str) -> scheduling.Proposal:
-    """The fastest Proposal within the budget, the smallest one, or the knee. Raises `BudgetError` below the floor."""
+    """The Proposal within the budget that is wanted, as `compile` says. Raises `BudgetError` below the floor."""
     fitting = [point for point in curve.points if budget is None or point[0] <= budget]
     if fitting:
-        wanted = {"performance": fitting[-1], "size": fitting[0], "balanced": knee_of(fitting)}[optimise]
-        return curve.proposals[curve.points.index(wanted)]
+        wanted = {
+            "performance": nearly_fastest_of(fitting),
+            "fastest": fitting[-1],
+            "size": fitting[0],
+            "balanced": knee_of(fitting),
+        }
+        return curve.proposals[curve.points.index(wanted[optimise])]
     assert budget is not None, "without a budget every point fits, and a curve has one"
     peak = floor_of(network, curve)
     raise BudgetError(

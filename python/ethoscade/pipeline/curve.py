@@ -22,6 +22,12 @@ def knee_of(points: Sequence[tuple[int, int]]) -> tuple[int, int]:
     return min(points, key=lambda point: ((point[0] - least) * high + (point[1] - fewest) * wide, point[0]))
 
 
+def nearly_fastest_of(points: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The smallest of points (bytes, cycles), ascending in bytes, at most 1 % slower than the fastest."""
+    fewest = points[-1][1]
+    return next(point for point in points if point[1] <= fewest + fewest // 100)
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """The Pareto-efficient choices found, (SRAM bytes, cycles) ascending in SRAM, and what the search looked at.
@@ -77,6 +83,11 @@ class Curve:
         end, as Satopää, Albrecht, Irwin and Raghavan define it ("Finding a 'Kneedle' in a Haystack", 2011).
         """
         return knee_of(self.points)
+
+    @property
+    def nearly_fastest(self) -> tuple[int, int]:
+        """The (SRAM bytes, cycles) of the least SRAM at most 1 % slower than the fastest point."""
+        return nearly_fastest_of(self.points)
 
     @checked()
     def fastest_within(self, budget: int) -> tuple[int, int] | None:

@@ -117,7 +117,7 @@ def planned(
         beside = outline.constant_bytes if last == described.constants else 0
         of = f" of device '{described.name}'"
         return outline, within_memory(outline, curve, last, of, beside)
-    count = curve.proposals.index(choose(outline, curve, last.size_bytes, "performance")) + 1
+    count = curve.proposals.index(choose(outline, curve, last.size_bytes, "fastest")) + 1
     return outline, reduced_to(curve, range(count))
 
 

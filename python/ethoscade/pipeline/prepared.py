@@ -44,8 +44,9 @@ _LOGGER = logging.getLogger(__name__)
 _ALL = ("import", "encode", "plan", "place", "codegen")
 _PLAN = ("plan",)
 
-OPTIMISATIONS = ("performance", "size", "balanced")
-"""What may be wanted of a schedule: the fastest that fits, the one with the least SRAM, or the knee."""
+OPTIMISATIONS = ("performance", "size", "balanced", "fastest")
+"""Of the schedules that fit: the one of least SRAM at most 1 % slower than the fastest, that of least SRAM, the knee,
+or the fastest."""
 
 
 @dataclass
@@ -169,10 +170,12 @@ class Prepared:
                 self._ask(lambda search, tick: search.floor(tick), epsilon, watch.tick), stop_reason="budget"
             )
         elif budget is None:
-            curve = self._searches(epsilon).ask_file(lambda search, tick: search.fastest(tick), watch.tick)
+            curve = self._searches(epsilon).ask_file(_question(optimise), watch.tick)
             curve = replace(curve, stop_reason="budget")
         else:
-            curve = self.within(in_steps(budget, constants, line_bytes), epsilon, watch.tick)
+            inner = max(in_steps(budget, constants, line_bytes) - constants, 0)
+            curve = self._ask(_question(optimise, _clamp_u64(inner)), epsilon, watch.tick)
+            curve = replace(curve, stop_reason="budget")
         watch.note(curve.summary)
         curve = in_lines(curve, constants, line_bytes)
         proposal = compiler.choose(self.network, curve, budget, optimise)
@@ -205,7 +208,8 @@ class Prepared:
     def within(self, budget: int, epsilon: float | Fraction = EPSILON, tick: ProgressCallback | None = None) -> Curve:
         """The fastest choice found within a budget of bytes, and the floor; the floor alone where it takes more.
 
-        It is what `compile` plans, without code generation. `tick` is called now and then; what it raises ends it.
+        It is what `compile` plans with `optimise="fastest"`, without code generation. `tick` is called now and then;
+        what it raises ends it.
         """
         if self.network.target.has_cache:
             size = max(budget - constants_in_sram(self.network), 0)
@@ -281,12 +285,13 @@ def compile(
     """Compile a quantised TFLite model (path or bytes) for an Ethos-U so that it runs in the given SRAM.
 
     `sram_kb` counts KiB, `sram` is bytes or a string such as "300KiB"; parts of a byte in KiB and MiB are rounded
-    down. Without either the fastest schedule is taken, or with `optimise="size"` the one with the least SRAM, with
-    "balanced" the knee (`Curve.knee`) of those that fit. Only "balanced" searches the whole frontier. "performance"
-    searches for its answer and places less than `frontier` does: the schedule may be faster or slower than the one that
-    `frontier` has at this number of bytes. The `frontier` of what is returned has the floor and the answer; without a
-    budget it has the fastest within half of the answer's SRAM besides, and `Curve.floor_is_bound` says that the floor
-    is an upper bound. "size" has one point.
+    down. Of the schedules that fit, of all without either, the one with the least SRAM is taken that is at most 1 %
+    slower than the fastest. With `optimise="fastest"` it is the fastest, with "size" the one with the least SRAM, with
+    "balanced" the knee (`Curve.knee`). Only "balanced" searches the whole frontier. "performance" and "fastest" search
+    for their answers and place less than `frontier` does: the schedule may be faster or slower than the one that
+    `frontier` has at this number of bytes. The `frontier` of what is returned has the floor, the fastest, the answer,
+    and the fastest within half of its SRAM; `Curve.floor_is_bound` says that the floor is an upper bound. "size" has
+    one point.
     For several budgets see `prepare`.
     `accelerator` is by default ethos-u55-256; `system_config`, `memory_mode` and `config` (a vela.ini, or a name such
     as "Arm/vela.ini" in ethos-u-vela's folder) choose the memories. `board` names all of that at once, by the table of
@@ -411,6 +416,13 @@ def _asked(
     if optimise not in OPTIMISATIONS:
         raise ConfigError(f"optimise is '{optimise}'; choose {', '.join(OPTIMISATIONS[:-1])} or {OPTIMISATIONS[-1]}")
     return budget
+
+
+def _question(optimise: str, size_bytes: int | None = None) -> Question:
+    """What "performance" and "fastest" ask of a search, within a number of bytes or of any."""
+    if optimise == "fastest":
+        return lambda search, tick: search.fastest(size_bytes, tick)
+    return lambda search, tick: search.nearly_fastest(size_bytes, tick)
 
 
 def _clamp_u64(budget: int) -> int:

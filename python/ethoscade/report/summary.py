@@ -98,12 +98,23 @@ def _time_json(compiled: Compiled) -> dict[str, float | None]:
 
 
 def _choices_json(compiled: Compiled) -> dict[str, Any]:
-    """What half of the SRAM would cost, and the knee; null where the search did not look for it."""
-    if compiled.budget_bytes is not None or not compiled.cycles:
-        return {"half": None, "knee": None}
-    half = compiled.curve.fastest_within(compiled.sram_bytes // 2)
-    knee = _point_json(compiled.curve.knee) if compiled.curve.is_whole else None
-    return {"half": None if half is None else _point_json(half), "knee": knee}
+    """What half of the SRAM would cost, and the knee, null where the search did not look for it; a faster choice."""
+    curve = compiled.curve
+    if not compiled.cycles:
+        return {"half": None, "fastest": None, "knee": None}
+    half, faster = curve.fastest_within(compiled.sram_bytes // 2), _faster(compiled)
+    return {
+        "half": None if half is None else _point_json(half),
+        "fastest": None if faster is None else _point_json(faster),
+        "knee": _point_json(curve.knee) if curve.is_whole else None,
+    }
+
+
+def _faster(compiled: Compiled) -> tuple[int, int] | None:
+    """The fastest point within the budget, where that is not the answer."""
+    budget = compiled.budget_bytes
+    fitting = [point for point in compiled.curve.points if budget is None or point[0] <= budget]
+    return fitting[-1] if fitting and fitting[-1][0] > compiled.sram_bytes else None
 
 
 def _point_json(point: tuple[int, int]) -> dict[str, int]:
@@ -298,9 +309,9 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
 
 
 def _choice_rows(compiled: Compiled) -> list[tuple[str, str]]:
-    """What half of the SRAM would cost, where no budget is set, and the knee of a whole frontier."""
+    """The fastest, what half of the SRAM would cost, and the knee of a whole frontier."""
     curve = compiled.curve
-    if compiled.budget_bytes is not None or not compiled.cycles:
+    if not compiled.cycles:
         return []
     half, point = compiled.sram_bytes // 2, curve.fastest_within(compiled.sram_bytes // 2)
     size, cycles = curve.points[0]
@@ -311,6 +322,9 @@ def _choice_rows(compiled: Compiled) -> list[tuple[str, str]]:
     else:
         text = f"{half / 1024:.1f} KiB: {_more(point[1], compiled.cycles)} cycles"
     rows = [("  half the SRAM", text)]
+    if (faster := _faster(compiled)) is not None:
+        found = f"{faster[0] / 1024:.1f} KiB: {_more(faster[1], compiled.cycles)} cycles (--optimise fastest)"
+        rows.insert(0, ("  fastest", found))
     if not curve.is_whole:
         return rows
     size, cycles = curve.knee

@@ -16,12 +16,12 @@ from .._core import __version__
 from ..errors import SweepError
 from ..pipeline.compiled import Compiled
 from ..pipeline.prepared import Prepared, prepare_on
-from .questions import BALANCED, FLOOR, FRONTIER, Inquiry
+from .questions import BALANCED, FASTEST, FLOOR, FRONTIER, Inquiry
 from .rows import SweepRow, failed, row_of
 
 Answer = tuple[SweepRow, ...]
 
-_OPTIMISED = {FLOOR: "size", BALANCED: "balanced"}
+_OPTIMISED = {FLOOR: "size", BALANCED: "balanced", FASTEST: "fastest"}
 
 
 class _Deadline:

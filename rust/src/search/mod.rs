@@ -44,7 +44,7 @@ use crate::search::floor::Floor;
 use crate::search::front::find_front;
 use crate::search::passes::PlanSets;
 use crate::search::stage::Stage;
-use crate::search::within::fastest_within;
+use crate::search::within::{fastest_within, nearly_fastest_within, shrink_further, NearlyFastest};
 use crate::util::interrupt;
 
 pub use arrange::{arrange, decide_issue_order};
@@ -57,15 +57,33 @@ pub use passes::estimated;
 /// What is wanted of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The fastest Proposal, whatever it takes, the fastest within half of that, and an upper bound of the floor.
-    Fastest,
     /// The fastest Proposal within a number of bytes, and the floor or a bound of it. Where the floor is larger, the floor
     /// alone.
     Within(u64),
+    /// As `Within`, and the fastest within half of the answer's bytes.
+    Fastest(u64),
+    /// As `Within`, and the answer: of all at most 1 % slower than the fastest, the Proposal of fewest bytes. And the fastest
+    /// within half of the answer's bytes.
+    NearlyFastest(u64),
     /// The fastest Proposal of the fewest bytes.
     Floor,
     /// Every Pareto-efficient Proposal.
     Front,
+}
+
+impl Goal {
+    /// The bytes within which something fast is wanted, if it is.
+    fn arena_bytes(self) -> Option<u64> {
+        match self {
+            Goal::Within(bytes) | Goal::Fastest(bytes) | Goal::NearlyFastest(bytes) => Some(bytes),
+            Goal::Floor | Goal::Front => None,
+        }
+    }
+
+    /// Whether passes for large arenas are enough.
+    fn is_large(self, ctx: &Context, baseline: Baseline) -> bool {
+        self.arena_bytes().is_some_and(|bytes| bytes / LARGE >= baseline.bytes) && ctx.has_one_pool()
+    }
 }
 
 /// A network, and what all questions about it share.
@@ -160,8 +178,23 @@ impl Search {
 impl SearchMemo {
     fn answer(&mut self, ctx: &mut Context, goal: Goal) -> Result<Frontier, SearchError> {
         let baseline = self.baseline(ctx)?;
-        let (search, floor) = self.begin(ctx, goal)?;
-        let (found, is_cut) = search.find(ctx, &floor, goal)?;
+        let (mut search, mut floor) = self.begin(ctx, goal)?;
+        let (mut found, is_cut) = search.find(ctx, &floor, goal)?;
+        if let Goal::NearlyFastest(bytes) = goal {
+            let mut nearly = search.nearly_fastest(ctx, &floor, bytes)?;
+            // Where the smallest takes less than the network without cascades, these gain: all passes follow.
+            if goal.is_large(ctx, baseline) && nearly.as_ref().is_some_and(|n| n.smallest.sram_bytes() < baseline.bytes)
+            {
+                search = self.complete(ctx, baseline)?;
+                floor = search.bound.clone();
+                nearly = nearly.map(|known| search.shrink_further(ctx, &floor, known)).transpose()?;
+            }
+            if let Some(NearlyFastest { fastest, smallest }) = nearly {
+                found.extend(search.within(ctx, &floor, smallest.sram_bytes() / 2)?);
+                found.extend([fastest, smallest]);
+            }
+            found.push(floor.placed[0].proposal.clone());
+        }
         interrupt::reach(1, 1);
         let frontier = Frontier::new(found, is_cut, &search.candidates, baseline, ctx.placements);
         Ok(Frontier { floor_is_bound: floor.is_bound, ..frontier })
@@ -170,19 +203,12 @@ impl SearchMemo {
     /// The candidates for a goal, and the floor or, where that is enough, an upper bound of it.
     fn begin(&mut self, ctx: &mut Context, goal: Goal) -> Result<(&mut GoalSearch, Floor), SearchError> {
         let baseline = self.baseline(ctx)?;
-        let is_large = match goal {
-            Goal::Fastest => true,
-            Goal::Within(bytes) => bytes / LARGE >= baseline.bytes,
-            Goal::Floor | Goal::Front => false,
-        };
-        let is_large = is_large && ctx.has_one_pool();
+        let is_large = goal.is_large(ctx, baseline);
         let search = if is_large { self.of_large_arenas(ctx, baseline)? } else { self.complete(ctx, baseline)? };
-        let needs_no_floor = match goal {
-            Goal::Fastest => true,
-            // Where passes are cheap, or few, so is the floor.
-            Goal::Within(bytes) => !is_large && !search.candidates.is_cheap && search.bound.bytes() <= bytes,
-            Goal::Floor | Goal::Front => false,
-        };
+        // Where passes are cheap, or few, so is the floor.
+        let is_cheap = is_large || search.candidates.is_cheap;
+        let needs_no_floor =
+            goal.arena_bytes().is_some_and(|bytes| bytes == u64::MAX || !is_cheap && search.bound.bytes() <= bytes);
         let floor = if needs_no_floor { &search.bound } else { search.floor(ctx)? }.clone();
         // Some passes were left out for large arenas.
         let floor = Floor { is_bound: floor.is_bound || is_large, ..floor };
@@ -241,10 +267,11 @@ impl GoalSearch {
         let mut found = vec![floor.placed[0].proposal.clone()];
         let mut is_cut = floor.is_cut;
         match goal {
+            Goal::NearlyFastest(_) => {}
             Goal::Floor => found.extend(self.within(ctx, floor, floor.bytes())?),
             Goal::Within(bytes) => found.extend(self.within(ctx, floor, bytes)?),
-            Goal::Fastest => {
-                let fastest = self.within(ctx, floor, u64::MAX)?;
+            Goal::Fastest(bytes) => {
+                let fastest = self.within(ctx, floor, bytes)?;
                 let half = fastest.as_ref().map(|fastest| fastest.sram_bytes() / 2);
                 found.extend(fastest);
                 found.extend(half.map(|bytes| self.within(ctx, floor, bytes)).transpose()?.flatten());
@@ -262,6 +289,26 @@ impl GoalSearch {
 
     fn within(&mut self, ctx: &mut Context, floor: &Floor, bytes: u64) -> Result<Option<Proposal>, SearchError> {
         Stage::Place.run(|| fastest_within(ctx, &mut self.candidates, floor, bytes))
+    }
+
+    /// The fastest within `bytes`, and the smallest nearly as fast; None below the floor.
+    fn nearly_fastest(
+        &mut self,
+        ctx: &mut Context,
+        floor: &Floor,
+        bytes: u64,
+    ) -> Result<Option<NearlyFastest>, SearchError> {
+        Stage::Place.run(|| nearly_fastest_within(ctx, &mut self.candidates, floor, bytes))
+    }
+
+    /// The same, where one of these candidates is smaller.
+    fn shrink_further(
+        &mut self,
+        ctx: &mut Context,
+        floor: &Floor,
+        known: NearlyFastest,
+    ) -> Result<NearlyFastest, SearchError> {
+        Stage::Place.run(|| shrink_further(ctx, &mut self.candidates, floor, known))
     }
 }
 

@@ -30,7 +30,7 @@ fn example() {
     assert_eq!((floor.proposals[0].sram_bytes(), floor.uncascaded_bytes), (1472, 4096));
     assert_eq!(floor.proposals[0].plans, [rows_at_a_time(0, &[1, 1, 1])]);
     assert!(search.fits(1472).expect("a place") && !search.fits(1456).expect("a place"));
-    let fastest = search.run(Goal::Fastest).expect("every block fits");
+    let fastest = search.run(Goal::Fastest(u64::MAX)).expect("every block fits");
     assert_eq!(fastest.proposals.last().expect("one at least").sram_bytes(), 4096);
 }
 
@@ -203,7 +203,7 @@ proptest! {
         let frontier = search.run(Goal::Front).expect("blocks fit");
         let (baseline, floor) = (frontier.uncascaded_bytes, &frontier.proposals[0]);
         prop_assert_eq!(run(&search, Goal::Floor)[0].sram_bytes(), floor.sram_bytes());
-        prop_assert!(floor.sram_bytes() <= run(&search, Goal::Fastest)[0].sram_bytes());
+        prop_assert!(floor.sram_bytes() <= run(&search, Goal::Fastest(u64::MAX))[0].sram_bytes());
         prop_assert!(floor.cycles <= run(&search, Goal::Floor).pop().expect("there is one").cycles);
         let floor = floor.sram_bytes();
         for bytes in [floor - 1, floor, floor + floor / 16, baseline * times, 3 * baseline, 3 * baseline - 1] {
@@ -211,13 +211,41 @@ proptest! {
             prop_assert_eq!(search.fits(bytes).expect("blocks fit"), floor <= bytes);
             prop_assert_eq!(fewest(&found, bytes).is_some(), floor <= bytes);
             prop_assert!(bytes >= 3 * baseline || found[0].sram_bytes() == floor);
-            for proposal in found {
+            let nearly = run(&search, Goal::NearlyFastest(bytes));
+            let (cycles, nearly_cycles) = (fewest(&found, bytes), fewest(&nearly, bytes));
+            // Further passes may find one that is faster.
+            prop_assert!(cycles.is_some() == nearly_cycles.is_some() && nearly_cycles <= cycles);
+            for proposal in found.into_iter().chain(nearly) {
                 let (program, placement) = realised(&graph, &proposal);
                 check(&graph, &program).expect("the program is right");
                 prop_assert!(arena::is_right(&graph, &program, &placement));
                 prop_assert_eq!(placement.bytes(), proposal.sram_bytes());
                 prop_assert_eq!(Costs::default().program(&graph, &program, &placement), proposal.cycles);
             }
+        }
+    }
+}
+
+/// Of Proposals within `bytes`, the fewest bytes of one at most 1 % slower than the fastest.
+fn smallest(found: &[Proposal], bytes: u64) -> u64 {
+    let fewest = fewest(found, bytes).expect("it fits");
+    let is_nearly = |proposal: &&Proposal| 100 * proposal.cycles <= 101 * fewest;
+    found.iter().find(is_nearly).expect("the fastest is").sram_bytes()
+}
+
+#[test]
+fn the_leanest_of_the_fastest_takes_little_more_than_the_frontiers() {
+    for graph in [mobilenet_v1(), mobilenet_v2(), worked_example()] {
+        let search = asked(&graph);
+        let frontier = run(&search, Goal::Front);
+        let most = frontier.last().expect("there is one").sram_bytes();
+        for bytes in [frontier[0].sram_bytes(), most / 4, most / 2, u64::MAX] {
+            if bytes < frontier[0].sram_bytes() {
+                continue;
+            }
+            let found = run(&search, Goal::NearlyFastest(bytes));
+            let (found, wanted) = (smallest(&found, bytes), smallest(&frontier, bytes));
+            assert!(20 * found <= 21 * wanted, "{found} and {wanted} within {bytes}");
         }
     }
 }
@@ -230,8 +258,10 @@ fn no_answer_depends_on_what_was_asked_before() {
         Goal::Within(300_000),
         Goal::Floor,
         Goal::Within(u64::MAX),
-        Goal::Fastest,
+        Goal::Fastest(u64::MAX),
+        Goal::NearlyFastest(u64::MAX),
         Goal::Front,
+        Goal::NearlyFastest(300_000),
         Goal::Within(240_000),
     ];
     let search = asked(&graph);
@@ -259,7 +289,7 @@ fn large_arenas_are_answered_from_few_plans() {
         let frontier = search.run(Goal::Front).expect("blocks fit");
         let bytes = LARGE * frontier.uncascaded_bytes;
         let best = fewest(&frontier.proposals, bytes).expect("it fits");
-        for goal in [Goal::Within(bytes), Goal::Fastest] {
+        for goal in [Goal::Within(bytes), Goal::Fastest(u64::MAX)] {
             let found = search.run(goal).expect("blocks fit");
             assert!(found.floor_is_bound, "passes that may find less SRAM were left out");
             assert!(4 * found.plans_considered < frontier.plans_considered);
@@ -275,7 +305,7 @@ fn answers_take_no_more_arena_than_their_cycles_need() {
     let narrow = [16, 128, 16, 128, 16, 128, 16];
     for (size, depths, stride) in [(16, [64, 64, 128, 64, 128, 128, 64], 1), (24, narrow, 1), (24, narrow, 2)] {
         let search = asked(&heavy(size, depths, stride));
-        let fastest = run(&search, Goal::Fastest).pop().expect("there is one");
+        let fastest = run(&search, Goal::Fastest(u64::MAX)).pop().expect("there is one");
         assert!(fastest.issue_order.is_some());
         let less = run(&search, Goal::Within(fastest.sram_bytes() * 15 / 16)).pop().expect("it fits");
         assert!(less.cycles > fastest.cycles, "{less:?}");
@@ -414,7 +444,7 @@ fn decisions_of_another_program_are_refused() {
 #[test]
 fn a_network_without_parts_is_planned() {
     let graph = Network::new([4, 4], 16).finish(INPUT);
-    for goal in [Goal::Front, Goal::Floor, Goal::Fastest, Goal::Within(256)] {
+    for goal in [Goal::Front, Goal::Floor, Goal::Fastest(u64::MAX), Goal::Within(256)] {
         let found = run(&asked(&graph), goal);
         assert_eq!(
             found.iter().map(|proposal| (proposal.sram_bytes(), proposal.cycles)).collect::<Vec<_>>(),
