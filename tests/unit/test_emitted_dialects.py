@@ -301,9 +301,16 @@ def network_of(names: Sequence[str]) -> Artifact:
 
 
 def headers_of(dialect: str) -> list[str]:
-    """Those of the standard headers that this dialect has, as lines."""
-    lines = [f"#include <{name}.h>\n" for name in STANDARD_HEADERS]
-    return [line for line in lines if macros(dialect, line)]
+    """Those of the standard headers that this dialect has, as lines.
+
+    A compiler without a library of C++ finds C's <stdatomic.h>, which is no C++.
+    """
+
+    def compiles(line: str) -> bool:
+        words = [*command_of(dialect), "-fsyntax-only", "-"]
+        return subprocess.run(words, input=line, capture_output=True, text=True, check=False).returncode == 0
+
+    return [line for line in (f"#include <{name}.h>\n" for name in STANDARD_HEADERS) if compiles(line)]
 
 
 def drawn(dialect: str, folder: Path) -> Iterator[list[str]]:
