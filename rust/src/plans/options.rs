@@ -98,7 +98,7 @@ const MOST_POINTS: u64 = 64;
 pub const MOVES: u32 = 80;
 
 /// Default of `Options::refined_up_to`: with the finer one's about four times as many, well below a second's work.
-const CHEAP_PLANS: u64 = 900_000;
+const CHEAP_PLANS: u64 = 700_000;
 
 impl Default for Options {
     fn default() -> Options {

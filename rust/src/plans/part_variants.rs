@@ -2,8 +2,6 @@
 //!
 //! Owns the share of a Part in a Plan, independent of all other Parts. Knows neither groups nor the buffers between Parts.
 
-use std::rc::Rc;
-
 use crate::cost::{all_staging_cycles, staging_cycles, Costs};
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::PartId;
@@ -13,7 +11,6 @@ use crate::model::plan::Staging;
 use crate::plans::bands::Bands;
 use crate::plans::options::{CopyCost, Options};
 use crate::stripe::{Axis, Span};
-use crate::util::hashing::Table;
 
 /// Cycles of kernels, and how many of these keep the memory of constants busy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +53,6 @@ pub struct Stripes {
 }
 
 /// The extents of a band in pixels, along and across the rolling axis, and its number of equal neighbours.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Shape {
     along: i64,
     across: i64,
@@ -92,8 +88,6 @@ pub struct PartVariants<'a> {
     options: &'a Options,
     copies: CopyCost,
     costs: &'a mut Costs,
-    /// By Part, rolling axis and the shapes of bands, which most groups have in common.
-    in_stripes: Table<(PartId, Axis, Vec<Shape>), Rc<[Stripes]>>,
 }
 
 impl<'a> PartVariants<'a> {
@@ -104,21 +98,15 @@ impl<'a> PartVariants<'a> {
         copies: CopyCost,
         costs: &'a mut Costs,
     ) -> PartVariants<'a> {
-        PartVariants { graph, options, copies, costs, in_stripes: Table::default() }
+        PartVariants { graph, options, copies, costs }
     }
 
     /// Every stripe height of Part `part`, or width, that is tried over its bands, ascending.
-    pub fn in_stripes(&mut self, part: PartId, bands: &Bands) -> Rc<[Stripes]> {
+    pub fn in_stripes(&mut self, part: PartId, bands: &Bands) -> Vec<Stripes> {
         let roll = bands.tiling.roll;
-        let key = (part, roll, shapes(&bands.boxes(part)));
-        if let Some(known) = self.in_stripes.get(&key) {
-            return Rc::clone(known);
-        }
+        let shapes = shapes(&bands.boxes(part));
         let extents = stripe_extents(self.graph, self.options, part, roll).into_iter();
-        let variants = |extent| Stripes { extent, variants: self.striped(part, roll, extent, &key.2) };
-        let found: Rc<[Stripes]> = extents.map(variants).collect();
-        self.in_stripes.insert(key, Rc::clone(&found));
-        found
+        extents.map(|extent| Stripes { extent, variants: self.striped(part, roll, extent, &shapes) }).collect()
     }
 
     /// Fewest cycles of Part `part` in any stripes over its bands.
