@@ -406,10 +406,13 @@ class Search:
         """The floor, and the fastest Proposal found within a number of bytes; the floor alone where it takes more."""
 
     def fastest(self, budget_bytes: int | None = None, tick: Callable[..., object] | None = None) -> Frontier:
-        """As `within`, within any number of bytes where none is given, and the fastest within half of the answer's."""
+        """As `within`, and the fastest within half of the bytes of that. No budget is any number of bytes."""
 
     def nearly_fastest(self, budget_bytes: int | None = None, tick: Callable[..., object] | None = None) -> Frontier:
-        """As `fastest`, of all at most 1 % slower the Proposal of fewest bytes too, which is the answer."""
+        """As `within`, and the smallest Proposal at most 1 % slower: the answer.
+
+        And the fastest within half of its bytes. No budget is any number of bytes.
+        """
 
     def floor(self, tick: Callable[..., object] | None = None) -> Frontier:
         """The Proposal of fewest bytes."""

@@ -100,7 +100,7 @@ def test_the_default_takes_no_sram_for_less_than_one_per_cent(curve: Curve, shar
     assert found.verify(seeds=1).ok
 
 
-def test_what_the_fastest_takes_is_told(model: str, tmp_path: Path, capfd: Capture) -> None:
+def test_what_the_fastest_takes_is_reported(model: str, tmp_path: Path, capfd: Capture) -> None:
     found = run_json(["compile", model, "-o", str(tmp_path)], capfd)
     fastest = run_json(["compile", model, "-o", str(tmp_path), "--optimise", "fastest"], capfd)
     assert found["fastest"] == {"sram_bytes": fastest["sram_bytes"], "cycles": fastest["cycles"]}

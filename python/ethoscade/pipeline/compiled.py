@@ -33,7 +33,6 @@ from ..util.progress import Progress, Stopwatch
 from ..util.records import dataclass
 from .borders import Borders
 from .curve import Curve as Curve
-from .curve import knee_of as knee_of
 from .interface import InterfaceTensor, interface_of
 
 if TYPE_CHECKING:

@@ -73,12 +73,6 @@ impl Candidate {
         let within = self.estimates.partition_point(|estimate| estimate.peak_bytes <= bytes);
         self.estimates[within.min(self.estimates.len() - 1)].cycles
     }
-
-    /// A lower bound of the bytes for estimated cycles as wanted. None where they are so under no limit.
-    pub fn least_bytes(&self, is_wanted: impl Fn(u64) -> bool) -> Option<u64> {
-        let first = self.estimates.iter().position(|estimate| is_wanted(estimate.cycles))?;
-        Some(self.estimates[first.saturating_sub(1)].peak_bytes)
-    }
 }
 
 /// A candidate placed in one direction, under one limit of early copies.

@@ -44,7 +44,7 @@ use crate::search::floor::Floor;
 use crate::search::front::find_front;
 use crate::search::passes::PlanSets;
 use crate::search::stage::Stage;
-use crate::search::within::{fastest_within, nearly_fastest_within, shrink_further, NearlyFastest};
+use crate::search::within::fastest_within;
 use crate::util::interrupt;
 
 pub use arrange::{arrange, decide_issue_order};
@@ -60,10 +60,9 @@ pub enum Goal {
     /// The fastest Proposal within a number of bytes, and the floor or a bound of it. Where the floor is larger, the floor
     /// alone.
     Within(u64),
-    /// As `Within`, and the fastest within half of the answer's bytes.
+    /// As `Within`, and the fastest within half of the bytes of that.
     Fastest(u64),
-    /// As `Within`, and the answer: of all at most 1 % slower than the fastest, the Proposal of fewest bytes. And the fastest
-    /// within half of the answer's bytes.
+    /// As `Within`, and the smallest Proposal at most 1 % slower: the answer. And the fastest within half of its bytes.
     NearlyFastest(u64),
     /// The fastest Proposal of the fewest bytes.
     Floor,
@@ -72,6 +71,9 @@ pub enum Goal {
 }
 
 impl Goal {
+    /// No bound of bytes.
+    pub const ANY_BYTES: u64 = u64::MAX;
+
     /// The bytes within which something fast is wanted, if it is.
     fn arena_bytes(self) -> Option<u64> {
         match self {
@@ -118,6 +120,9 @@ struct GoalSearch {
 
 /// An arena that holds the network without cascades this many times is large: cascades seldom gain there.
 const LARGE: u64 = 3;
+
+/// A Proposal is nearly as fast as another if it takes at most this part more cycles: 1 %.
+const NEARLY: u64 = 100;
 
 impl Search {
     /// Nothing is searched yet.
@@ -180,20 +185,17 @@ impl SearchMemo {
         let baseline = self.baseline(ctx)?;
         let (mut search, mut floor) = self.begin(ctx, goal)?;
         let (mut found, is_cut) = search.find(ctx, &floor, goal)?;
-        if let Goal::NearlyFastest(bytes) = goal {
-            let mut nearly = search.nearly_fastest(ctx, &floor, bytes)?;
+        if let (Goal::NearlyFastest(_), Some(fastest)) = (goal, found.last().cloned()) {
+            let most_cycles = fastest.cycles + fastest.cycles / NEARLY;
+            let mut smallest = search.shrink(ctx, &floor, fastest, most_cycles)?;
             // Where the smallest takes less than the network without cascades, these gain: all passes follow.
-            if goal.is_large(ctx, baseline) && nearly.as_ref().is_some_and(|n| n.smallest.sram_bytes() < baseline.bytes)
-            {
+            if goal.is_large(ctx, baseline) && smallest.sram_bytes() < baseline.bytes {
                 search = self.complete(ctx, baseline)?;
                 floor = search.bound.clone();
-                nearly = nearly.map(|known| search.shrink_further(ctx, &floor, known)).transpose()?;
+                smallest = search.shrink(ctx, &floor, smallest, most_cycles)?;
             }
-            if let Some(NearlyFastest { fastest, smallest }) = nearly {
-                found.extend(search.within(ctx, &floor, smallest.sram_bytes() / 2)?);
-                found.extend([fastest, smallest]);
-            }
-            found.push(floor.placed[0].proposal.clone());
+            found.extend(search.within(ctx, &floor, smallest.sram_bytes() / 2)?);
+            found.extend([smallest, floor.placed[0].proposal.clone()]);
         }
         interrupt::reach(1, 1);
         let frontier = Frontier::new(found, is_cut, &search.candidates, baseline, ctx.placements);
@@ -207,8 +209,9 @@ impl SearchMemo {
         let search = if is_large { self.of_large_arenas(ctx, baseline)? } else { self.complete(ctx, baseline)? };
         // Where passes are cheap, or few, so is the floor.
         let is_cheap = is_large || search.candidates.is_cheap;
-        let needs_no_floor =
-            goal.arena_bytes().is_some_and(|bytes| bytes == u64::MAX || !is_cheap && search.bound.bytes() <= bytes);
+        let needs_no_floor = goal
+            .arena_bytes()
+            .is_some_and(|bytes| bytes == Goal::ANY_BYTES || !is_cheap && search.bound.bytes() <= bytes);
         let floor = if needs_no_floor { &search.bound } else { search.floor(ctx)? }.clone();
         // Some passes were left out for large arenas.
         let floor = Floor { is_bound: floor.is_bound || is_large, ..floor };
@@ -267,9 +270,8 @@ impl GoalSearch {
         let mut found = vec![floor.placed[0].proposal.clone()];
         let mut is_cut = floor.is_cut;
         match goal {
-            Goal::NearlyFastest(_) => {}
             Goal::Floor => found.extend(self.within(ctx, floor, floor.bytes())?),
-            Goal::Within(bytes) => found.extend(self.within(ctx, floor, bytes)?),
+            Goal::Within(bytes) | Goal::NearlyFastest(bytes) => found.extend(self.within(ctx, floor, bytes)?),
             Goal::Fastest(bytes) => {
                 let fastest = self.within(ctx, floor, bytes)?;
                 let half = fastest.as_ref().map(|fastest| fastest.sram_bytes() / 2);
@@ -291,24 +293,22 @@ impl GoalSearch {
         Stage::Place.run(|| fastest_within(ctx, &mut self.candidates, floor, bytes))
     }
 
-    /// The fastest within `bytes`, and the smallest nearly as fast; None below the floor.
-    fn nearly_fastest(
+    /// The fastest within ever fewer bytes than `found` takes, as long as that takes no more than `most_cycles`.
+    fn shrink(
         &mut self,
         ctx: &mut Context,
         floor: &Floor,
-        bytes: u64,
-    ) -> Result<Option<NearlyFastest>, SearchError> {
-        Stage::Place.run(|| nearly_fastest_within(ctx, &mut self.candidates, floor, bytes))
-    }
-
-    /// The same, where one of these candidates is smaller.
-    fn shrink_further(
-        &mut self,
-        ctx: &mut Context,
-        floor: &Floor,
-        known: NearlyFastest,
-    ) -> Result<NearlyFastest, SearchError> {
-        Stage::Place.run(|| shrink_further(ctx, &mut self.candidates, floor, known))
+        found: Proposal,
+        most_cycles: u64,
+    ) -> Result<Proposal, SearchError> {
+        let mut smallest = found;
+        loop {
+            let bytes = smallest.sram_bytes();
+            match self.within(ctx, floor, bytes - bytes / ctx.options.placing.fragmentation)? {
+                Some(less) if less.cycles <= most_cycles && less.sram_bytes() < bytes => smallest = less,
+                _ => return Ok(smallest),
+            }
+        }
     }
 }
 

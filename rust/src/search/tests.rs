@@ -30,7 +30,7 @@ fn example() {
     assert_eq!((floor.proposals[0].sram_bytes(), floor.uncascaded_bytes), (1472, 4096));
     assert_eq!(floor.proposals[0].plans, [rows_at_a_time(0, &[1, 1, 1])]);
     assert!(search.fits(1472).expect("a place") && !search.fits(1456).expect("a place"));
-    let fastest = search.run(Goal::Fastest(u64::MAX)).expect("every block fits");
+    let fastest = search.run(Goal::Fastest(Goal::ANY_BYTES)).expect("every block fits");
     assert_eq!(fastest.proposals.last().expect("one at least").sram_bytes(), 4096);
 }
 
@@ -131,7 +131,7 @@ fn fewer_groups_are_kept_under_forks_of_more_parts() {
     // Each tensor is read by the next two Parts, so that no fork is ever closed.
     let mut net = Network::new([16, 16], 16);
     let (mut a, mut b) = (INPUT, net.window(INPUT, OperationKind::Convolution, 3, 1, 16));
-    for _ in 0..10 {
+    for _ in 0..12 {
         (a, b) = (b, net.add(a, b));
     }
     let graph = net.finish(b);
@@ -140,7 +140,7 @@ fn fewer_groups_are_kept_under_forks_of_more_parts() {
         search(&graph, &options).expect("blocks fit")
     };
     let (wide, narrow) = (run(usize::MAX), run(2));
-    assert!(narrow.plans_considered < wide.plans_considered * 4 / 5);
+    assert!(narrow.plans_considered < wide.plans_considered * 3 / 4);
     assert_eq!(narrow.stopped, Stop::Width);
     assert!(narrow.epsilon.parts * wide.epsilon.of > narrow.epsilon.of * wide.epsilon.parts);
 }
@@ -203,7 +203,7 @@ proptest! {
         let frontier = search.run(Goal::Front).expect("blocks fit");
         let (baseline, floor) = (frontier.uncascaded_bytes, &frontier.proposals[0]);
         prop_assert_eq!(run(&search, Goal::Floor)[0].sram_bytes(), floor.sram_bytes());
-        prop_assert!(floor.sram_bytes() <= run(&search, Goal::Fastest(u64::MAX))[0].sram_bytes());
+        prop_assert!(floor.sram_bytes() <= run(&search, Goal::Fastest(Goal::ANY_BYTES))[0].sram_bytes());
         prop_assert!(floor.cycles <= run(&search, Goal::Floor).pop().expect("there is one").cycles);
         let floor = floor.sram_bytes();
         for bytes in [floor - 1, floor, floor + floor / 16, baseline * times, 3 * baseline, 3 * baseline - 1] {
@@ -234,8 +234,10 @@ fn smallest(found: &[Proposal], bytes: u64) -> u64 {
 }
 
 #[test]
-fn the_leanest_of_the_fastest_takes_little_more_than_the_frontiers() {
-    for graph in [mobilenet_v1(), mobilenet_v2(), worked_example()] {
+fn the_smallest_nearly_as_fast_takes_little_more_than_the_frontiers() {
+    // Of one plane that is larger than all others together, only Plans for small arenas make a few rows at a time.
+    let one_large = heavy(96, [256, 16, 16, 16, 16, 16, 16], 1);
+    for graph in [mobilenet_v1(), mobilenet_v2(), worked_example(), one_large] {
         let search = asked(&graph);
         let frontier = run(&search, Goal::Front);
         let most = frontier.last().expect("there is one").sram_bytes();
@@ -258,8 +260,8 @@ fn no_answer_depends_on_what_was_asked_before() {
         Goal::Within(300_000),
         Goal::Floor,
         Goal::Within(u64::MAX),
-        Goal::Fastest(u64::MAX),
-        Goal::NearlyFastest(u64::MAX),
+        Goal::Fastest(Goal::ANY_BYTES),
+        Goal::NearlyFastest(Goal::ANY_BYTES),
         Goal::Front,
         Goal::NearlyFastest(300_000),
         Goal::Within(240_000),
@@ -289,7 +291,7 @@ fn large_arenas_are_answered_from_few_plans() {
         let frontier = search.run(Goal::Front).expect("blocks fit");
         let bytes = LARGE * frontier.uncascaded_bytes;
         let best = fewest(&frontier.proposals, bytes).expect("it fits");
-        for goal in [Goal::Within(bytes), Goal::Fastest(u64::MAX)] {
+        for goal in [Goal::Within(bytes), Goal::Fastest(Goal::ANY_BYTES)] {
             let found = search.run(goal).expect("blocks fit");
             assert!(found.floor_is_bound, "passes that may find less SRAM were left out");
             assert!(4 * found.plans_considered < frontier.plans_considered);
@@ -305,7 +307,7 @@ fn answers_take_no_more_arena_than_their_cycles_need() {
     let narrow = [16, 128, 16, 128, 16, 128, 16];
     for (size, depths, stride) in [(16, [64, 64, 128, 64, 128, 128, 64], 1), (24, narrow, 1), (24, narrow, 2)] {
         let search = asked(&heavy(size, depths, stride));
-        let fastest = run(&search, Goal::Fastest(u64::MAX)).pop().expect("there is one");
+        let fastest = run(&search, Goal::Fastest(Goal::ANY_BYTES)).pop().expect("there is one");
         assert!(fastest.issue_order.is_some());
         let less = run(&search, Goal::Within(fastest.sram_bytes() * 15 / 16)).pop().expect("it fits");
         assert!(less.cycles > fastest.cycles, "{less:?}");
@@ -384,10 +386,11 @@ fn the_leanest_is_placed_again_with_more_moves_where_it_may_take_less() {
 
 #[test]
 fn what_fills_gaps_is_right_and_faster() {
-    for (graph, share) in [(mobilenet_v1(), 3), (mobilenet_v2(), 5)] {
-        let found = run(&asked(&graph), Goal::Front);
+    // MobileNetV1 with fine passes, too.
+    for (graph, refined_up_to, share) in [(mobilenet_v1(), u64::MAX, 2), (mobilenet_v2(), 0, 5)] {
+        let mut options = Options { refined_up_to, ..Options::default() };
+        let found = search(&graph, &options).expect("blocks fit").proposals;
         // Of the choices without filling none is lost, and one in `share` becomes faster within its bytes.
-        let mut options = Options::default();
         options.filling.rounds = 0;
         let mut without = search(&graph, &options).expect("blocks fit").proposals;
         // The floor's answer is filled whatever the rounds.
@@ -444,7 +447,7 @@ fn decisions_of_another_program_are_refused() {
 #[test]
 fn a_network_without_parts_is_planned() {
     let graph = Network::new([4, 4], 16).finish(INPUT);
-    for goal in [Goal::Front, Goal::Floor, Goal::Fastest(u64::MAX), Goal::Within(256)] {
+    for goal in [Goal::Front, Goal::Floor, Goal::Fastest(Goal::ANY_BYTES), Goal::Within(256)] {
         let found = run(&asked(&graph), goal);
         assert_eq!(
             found.iter().map(|proposal| (proposal.sram_bytes(), proposal.cycles)).collect::<Vec<_>>(),

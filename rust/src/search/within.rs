@@ -1,4 +1,4 @@
-//! The fastest Proposal within a number of bytes, and the smallest of those nearly as fast.
+//! The fastest Proposal within a number of bytes.
 //!
 //! - State: visits that are pending, each a candidate with a lower bound of its estimated cycles; the answer so far.
 //! - Step: the Pareto front of the pending visits, by live bytes and bound, is walked from the fastest on until a visit
@@ -6,9 +6,6 @@
 //! - First all candidates are visited without early copies, then with some: these take longer to place, and fragment.
 //! - Invariant: the answer fits, and no step makes it slower.
 //! - Stop: no bound is below the answer, or `Options::visits` visits are done.
-//!
-//! The smallest is then looked for among candidates that can be fast enough, those of the fewest bytes first. Each is placed
-//! and filled in less than the answer so far, until the next one's live bytes are no less.
 //!
 //! Example: `tests::example`, on the network of docs/worked-example.md.
 
@@ -27,18 +24,6 @@ use crate::util::pareto::{pareto_front, Point};
 /// With early copies there is one visit per this number without.
 const VISITS_PER_EARLY: usize = 4;
 
-/// A Proposal is nearly as fast as another if it takes at most this part more cycles: 1 %.
-const NEARLY: u64 = 100;
-
-/// The fastest Proposal within some bytes, and the smallest nearly as fast.
-#[derive(Clone, Debug)]
-pub struct NearlyFastest {
-    /// The fastest.
-    pub fastest: Proposal,
-    /// The one of fewest bytes so far, of at most 1 % more cycles.
-    pub smallest: Proposal,
-}
-
 /// Find the fastest Proposal of at most `bytes`; None below the floor.
 ///
 /// # Errors
@@ -49,52 +34,15 @@ pub fn fastest_within(
     floor: &Floor,
     bytes: u64,
 ) -> Result<Option<Proposal>, SearchError> {
-    Ok(search_within(ctx, candidates, floor, bytes)?.map(|search| search.best))
-}
-
-/// Find the fastest Proposal of at most `bytes`, and the smallest nearly as fast; None below the floor.
-///
-/// # Errors
-/// Those of placing programs.
-pub fn nearly_fastest_within(
-    ctx: &mut Context,
-    candidates: &mut CandidatePool,
-    floor: &Floor,
-    bytes: u64,
-) -> Result<Option<NearlyFastest>, SearchError> {
-    let Some(mut search) = search_within(ctx, candidates, floor, bytes)? else { return Ok(None) };
-    let fastest = search.best.clone();
-    search.shrink(ctx, candidates, floor, fastest.cycles)?;
-    Ok(Some(NearlyFastest { fastest, smallest: search.best }))
-}
-
-/// Look for a smaller one than what is known among other candidates.
-///
-/// # Errors
-/// Those of placing programs.
-pub fn shrink_further(
-    ctx: &mut Context,
-    candidates: &mut CandidatePool,
-    floor: &Floor,
-    known: NearlyFastest,
-) -> Result<NearlyFastest, SearchError> {
-    let mut search = WithinSearch::new(floor, known.smallest.sram_bytes(), known.smallest);
-    search.shrink(ctx, candidates, floor, known.fastest.cycles)?;
-    Ok(NearlyFastest { smallest: search.best, ..known })
-}
-
-fn search_within(
-    ctx: &mut Context,
-    candidates: &mut CandidatePool,
-    floor: &Floor,
-    bytes: u64,
-) -> Result<Option<WithinSearch>, SearchError> {
     if floor.bytes() > bytes {
         return Ok(None);
     }
     // No buffer ends elsewhere.
     let bytes = bytes.min(candidates.most_bytes().max(floor.bytes())) / ALIGNMENT * ALIGNMENT;
-    let mut search = WithinSearch::new(floor, bytes, floor.placed[0].proposal.clone());
+    let best = floor.placed[0].proposal.clone();
+    let floor_bytes = if floor.is_bound { 0 } else { floor.bytes() };
+    let mut search =
+        WithinSearch { floor_bytes, bytes, best, least_ratio: (1, 1), early_visits: Vec::new(), filled: None };
     for placed in &floor.placed {
         search.offer(ctx, placed)?;
     }
@@ -110,7 +58,7 @@ fn search_within(
     let early = std::mem::take(&mut search.early_visits);
     search.walk(ctx, candidates, early, visits.div_ceil(VISITS_PER_EARLY))?;
     search.tighten(ctx)?;
-    Ok(Some(search))
+    Ok(Some(search.best))
 }
 
 /// A candidate to place, without early copies or with some.
@@ -135,13 +83,11 @@ impl Point for Visit {
     }
 }
 
-/// The search for the fastest Proposal within `bytes`, then for the smallest fast enough.
+/// The search for the fastest Proposal within `bytes`.
 struct WithinSearch {
     /// Answers below the floor are dropped: all goals name one floor.
     floor_bytes: u64,
     bytes: u64,
-    /// Few enough cycles, once the smallest is wanted.
-    enough_cycles: Option<u64>,
     /// The answer so far.
     best: Proposal,
     /// The placed candidate whose copies were issued into gaps for it, if any were.
@@ -153,60 +99,6 @@ struct WithinSearch {
 }
 
 impl WithinSearch {
-    fn new(floor: &Floor, bytes: u64, best: Proposal) -> WithinSearch {
-        WithinSearch {
-            floor_bytes: if floor.is_bound { 0 } else { floor.bytes() },
-            bytes,
-            enough_cycles: None,
-            best,
-            filled: None,
-            least_ratio: (1, 1),
-            early_visits: Vec::new(),
-        }
-    }
-
-    /// Take the smallest Proposal nearly as fast as one of `fastest_cycles`.
-    fn shrink(
-        &mut self,
-        ctx: &mut Context,
-        candidates: &mut CandidatePool,
-        floor: &Floor,
-        fastest_cycles: u64,
-    ) -> Result<(), SearchError> {
-        let enough_cycles = fastest_cycles + fastest_cycles / NEARLY;
-        self.enough_cycles = Some(enough_cycles);
-        let fast_enough = |(number, candidate): (usize, &Candidate)| {
-            candidate.least_bytes(|cycles| self.can_improve(cycles)).map(|least_bytes| (least_bytes, number))
-        };
-        let mut visits: Vec<(u64, usize)> = candidates.all.iter().enumerate().filter_map(fast_enough).collect();
-        visits.sort_unstable();
-        let mut early_left = ctx.options.visits;
-        for (least_bytes, number) in visits.into_iter().take(ctx.options.visits) {
-            self.bytes = self.best.sram_bytes().saturating_sub(1) / ALIGNMENT * ALIGNMENT;
-            if least_bytes > self.bytes {
-                break;
-            }
-            let live_bytes = candidates.all[number].live_bytes();
-            self.visit(ctx, candidates, Visit { live_bytes, bound: 0, number, prefetch_bytes: None })?;
-            for early in std::mem::take(&mut self.early_visits) {
-                if early_left > 0 && early.live_bytes <= self.bytes && self.can_improve(early.bound) {
-                    early_left -= 1;
-                    self.visit(ctx, candidates, early)?;
-                }
-            }
-            self.tighten(ctx)?;
-        }
-        // The fastest within less, as long as it is fast enough.
-        loop {
-            let bytes = self.best.sram_bytes();
-            let less = search_within(ctx, candidates, floor, bytes - bytes / ctx.options.placing.fragmentation)?;
-            match less.map(|search| search.best).filter(|found| found.cycles <= enough_cycles) {
-                Some(found) if found.sram_bytes() < bytes => self.best = found,
-                _ => break Ok(()),
-            }
-        }
-    }
-
     /// Make at most `visits` visits of those pending.
     fn walk(
         &mut self,
@@ -264,7 +156,7 @@ impl WithinSearch {
         let late = placed.late_program(ctx)?;
         if let Some(filling) = Filling::new(&late, placed.proposal.placement.clone()) {
             let filled = filling.fill(self.bytes);
-            if self.is_fast(expected_cycles(placed, filled.cycles())) {
+            if expected_cycles(placed, filled.cycles()) < self.best.cycles() {
                 let estimate = filled.cycles();
                 let found = fill(ctx, placed, Program::clone(&late), &filled);
                 self.note_ratio(found.cycles(), estimate);
@@ -280,7 +172,7 @@ impl WithinSearch {
         Ok(())
     }
 
-    /// Issue the answer's copies into a smaller arena, while it is no slower, or fast enough.
+    /// Issue the answer's copies into a smaller arena, while it is no slower.
     fn tighten(&mut self, ctx: &mut Context) -> Result<(), SearchError> {
         let Some(placed) = self.filled.take() else { return Ok(()) };
         let late = placed.late_program(ctx)?;
@@ -299,15 +191,10 @@ impl WithinSearch {
         Ok(())
     }
 
-    /// Whether a candidate of these estimated cycles can be faster, or fast enough, by the least ratio so far.
+    /// Whether a candidate of these estimated cycles can be faster, by the least ratio so far.
     fn can_improve(&self, estimate: u64) -> bool {
         let (cycles, of) = self.least_ratio;
-        self.is_fast((u128::from(estimate) * u128::from(cycles) / u128::from(of.max(1))) as u64)
-    }
-
-    /// Whether these cycles are fewer than the answer's, or fast enough.
-    fn is_fast(&self, cycles: u64) -> bool {
-        self.enough_cycles.map_or(cycles < self.best.cycles(), |enough| cycles <= enough)
+        u128::from(estimate) * u128::from(cycles) < u128::from(self.best.cycles()) * u128::from(of.max(1))
     }
 
     fn note_ratio(&mut self, cycles: u64, estimate: u64) {
@@ -317,15 +204,10 @@ impl WithinSearch {
         }
     }
 
-    /// Make it the answer if it is faster, or as fast with less SRAM; once the smallest is wanted, if it is fast enough with
-    /// less SRAM.
+    /// Make it the answer if it is faster, or as fast with less SRAM.
     fn take(&mut self, found: Proposal) -> bool {
-        let (bytes, cycles) = (found.memory_bytes(), found.cycles());
-        let is_better = match self.enough_cycles {
-            None => (cycles, bytes) < (self.best.cycles(), self.best.memory_bytes()),
-            Some(enough) => cycles <= enough && bytes < self.best.memory_bytes(),
-        };
-        let is_taken = is_better && (self.floor_bytes..=self.bytes).contains(&bytes);
+        let is_better = (found.cycles(), found.memory_bytes()) < (self.best.cycles(), self.best.memory_bytes());
+        let is_taken = is_better && (self.floor_bytes..=self.bytes).contains(&found.memory_bytes());
         if is_taken {
             self.best = found;
         }

@@ -252,12 +252,13 @@ impl PySearch {
     fn within(&self, py: Python<'_>, budget_bytes: u64, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
         self.run(py, Goal::Within(budget_bytes), tick.as_ref())
     }
-    /// As `within`, and the fastest within half of the answer's bytes; within any number of bytes where none is given.
+    /// As `within`, and the fastest within half of the bytes of that. No budget is any number of bytes.
     #[pyo3(signature = (budget_bytes=None, tick=None))]
     fn fastest(&self, py: Python<'_>, budget_bytes: Option<u64>, tick: Option<Py<PyAny>>) -> PyResult<PyFrontier> {
-        self.run(py, Goal::Fastest(budget_bytes.unwrap_or(u64::MAX)), tick.as_ref())
+        self.run(py, Goal::Fastest(budget_bytes.unwrap_or(Goal::ANY_BYTES)), tick.as_ref())
     }
-    /// As `fastest`, of all at most 1 % slower the Proposal of fewest bytes too, which is the answer.
+    /// As `within`, and the smallest Proposal at most 1 % slower: the answer. And the fastest within half of its bytes. No
+    /// budget is any number of bytes.
     #[pyo3(signature = (budget_bytes=None, tick=None))]
     fn nearly_fastest(
         &self,
@@ -265,7 +266,7 @@ impl PySearch {
         budget_bytes: Option<u64>,
         tick: Option<Py<PyAny>>,
     ) -> PyResult<PyFrontier> {
-        self.run(py, Goal::NearlyFastest(budget_bytes.unwrap_or(u64::MAX)), tick.as_ref())
+        self.run(py, Goal::NearlyFastest(budget_bytes.unwrap_or(Goal::ANY_BYTES)), tick.as_ref())
     }
     /// The Proposal of fewest bytes.
     #[pyo3(signature = (tick=None))]
