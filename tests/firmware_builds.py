@@ -247,6 +247,7 @@ class Firmware:
         self._artifact, self._folder, self._driver, self._compiler = artifact, folder, driver, compiler
         self._module = make(artifact, options)
         self._sanitized = any("address" in flag for flag in flags)
+        self._regions = 3 + len(artifact.external)
         files = c_source.write(artifact, folder, options)
         (folder / "probe.c").write_text(_probe(self._module, is_async))
         (folder / "probe_config.h").write_text(_HOOKS)
@@ -260,6 +261,7 @@ class Firmware:
             defines += [f"-D{self._module.macro}_FAST=my_fast"] if self._module.has_fast else []
         if is_async:
             defines.append("-DETHOSCADE_ETHOSU_ASYNC=1")
+        defines.append(f"-DSTANDIN_REGIONS={self._regions}")
         command = [compiler, "-O1", "-fPIC", "-shared", *flags, *defines]
         # The probe is a test's and need not be as strict as what is emitted.
         strict = [compile_(command, [unit], STRICT, folder) for unit in own]
@@ -274,9 +276,13 @@ class Firmware:
         *,
         shift: int = 0,
         shortage: int = 0,
+        input_shift: int = 0,
         resets: Sequence[int] = (),
     ) -> Found:
-        """Run on each of `steps`, in one process. `shift` and `shortage` spoil what pools say of their memories."""
+        """Run on each of `steps`, in one process. `shift` and `shortage` spoil what pools say of their memories.
+
+        `input_shift` moves all inputs by bytes.
+        """
         graph, module = self._artifact.graph, self._module
         job = {
             "library": str(self._folder / "firmware.so"),
@@ -290,6 +296,8 @@ class Firmware:
             "fault": self._driver.fault,
             "shift": shift,
             "shortage": shortage,
+            "input_shift": input_shift,
+            "regions": self._regions,
             "calls": len(self._artifact.calls),
         }
         (self._folder / "job.json").write_text(json.dumps(job))

@@ -63,8 +63,13 @@ class RawProgram:
         arena, regions = self.told["arena_bytes"], self.told["regions"] or ["arena", "arena"]
         first = regions.index("arena")
         assert first in (0, ARENA)
+        of_input = {told["memory"]: told["size_bytes"] for told in self.told["tensors"]}
         memories = [
-            self.arrays[memory].tobytes() if memory != "arena" else arena if place == first else (first, 0, arena)
+            (arena if place == first else (first, 0, arena))
+            if memory == "arena"
+            else of_input[memory]
+            if memory.startswith("input_")
+            else self.arrays[memory].tobytes()
             for place, memory in enumerate(regions)
         ]
         return Machine(self.told["accelerator"] or "ethos-u55-256", memories)
@@ -91,8 +96,9 @@ class RawProgram:
 
     def _store(self, index: int, value: Array) -> None:
         told = self.told["tensors"][index]
-        assert told["memory"] == "arena" and value.nbytes == told["size_bytes"]
-        self._machine.write(ARENA, told["offset"], np.ascontiguousarray(value).tobytes())
+        region = ARENA if told["memory"] == "arena" else self.told["regions"].index(told["memory"])
+        assert (region == ARENA or told["memory"].startswith("input_")) and value.nbytes == told["size_bytes"]
+        self._machine.write(region, told["offset"], np.ascontiguousarray(value).tobytes())
 
     def _load(self, index: int) -> Array:
         tensor, told = self.graph.tensors[index], self.told["tensors"][index]

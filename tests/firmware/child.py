@@ -46,9 +46,10 @@ def main() -> None:
     polls = ctypes.c_int32(0)
     statuses, outputs = [], []
     for step in job["inputs"]:
-        given = [ctypes.create_string_buffer(bytes.fromhex(data), len(data) // 2) for data in step]
+        given = [aligned(bytes.fromhex(data)) for data in step]
         made = [ctypes.create_string_buffer(size) for size in job["outputs"]]
-        ends = [(ctypes.c_void_p * len(group))(*map(ctypes.addressof, group)) for group in (given, made)]
+        places = [place + job["input_shift"] for _, place in given], list(map(ctypes.addressof, made))
+        ends = [(ctypes.c_void_p * len(group))(*group) for group in places]
         polls.value = 0
         statuses.append(
             library.probe_run(*ends, ctypes.c_void_p(at), job["shift"], job["shortage"], ctypes.byref(polls))
@@ -64,7 +65,7 @@ def main() -> None:
         "complaint": library.standin_complaint().decode() if has_npu else "",
         "user_arg": library.standin_user_arg() if has_npu else 0,
         **{
-            what: [getattr(library, f"standin_{what}")(region) for region in range(3)] if has_npu else []
+            what: [getattr(library, f"standin_{what}")(region) for region in range(job["regions"])] if has_npu else []
             for what in ("told", "flushed", "invalidated")
         },
         "driver_result": ctypes.c_int32.in_dll(library, "probe_driver_result").value,

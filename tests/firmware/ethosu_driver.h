@@ -68,7 +68,10 @@ enum ethosu_job_result { ETHOSU_JOB_RESULT_OK = 0, ETHOSU_JOB_RESULT_TIMEOUT, ET
 enum ethosu_job_result { STANDIN_OK = 0, STANDIN_TIMEOUT, STANDIN_ERROR };
 #endif
 
+/* Constants, arena, fast memory; more with external inputs. */
+#ifndef STANDIN_REGIONS
 #define STANDIN_REGIONS 3
+#endif
 
 struct ethosu_job {
   volatile enum ethosu_job_result result;

@@ -24,6 +24,7 @@ from ethoscade.codegen.artifact import Artifact, NpuCall
 from ethoscade.codegen.c.options import COptions
 from ethoscade.codegen.c.regions import used
 from ethoscade.codegen.layout import whole_lines
+from ethoscade.errors import CodegenError
 from ethoscade.judge.verification import random_inputs
 from ethoscade.run import simulator
 from ethoscade.run.execution import run_artifact_steps
@@ -39,7 +40,7 @@ from test_variables import inputs_of, network
 Steps = Sequence[Mapping[str, npt.NDArray[Any]]]
 
 IN_DRAM = {"accelerator": "ethos-u65-256", "system_config": "Ethos_U65_High_End", "memory_mode": "Dedicated_Sram"}
-NETWORKS = ("conv", "with_cpu", "cpu_only", "state", "fast")
+NETWORKS = ("conv", "with_cpu", "cpu_only", "state", "fast", "external")
 CHOICES = {
     "internal": COptions(),
     "internal_io": COptions(workspace_io=True, weights="incbin"),
@@ -67,12 +68,22 @@ def softmax_model() -> bytes:
     return b.build()
 
 
+def two_images() -> bytes:
+    """Inputs that the NPU alone reads, of which neither is a whole number of cache lines."""
+    b = ModelBuilder("two_images")
+    first, second = (b.input((1, 9, 7, 3), name=name) for name in ("first", "second"))
+    b.add(b.conv2d(first, 8, 3), b.conv2d(second, 8, 3))
+    return b.build()
+
+
 @cache
 def artifact_of(name: str) -> Artifact:
     """A small network; the first one's arena ends within a cache line, however large these are."""
     if name == "cpu_only":
         return cpu_artifact(softmax_model(), name)
     models = {"conv": tiny_conv, "with_cpu": resized_classifier, "state": lambda: network("exchanged")}
+    if name == "external":
+        return ethoscade.compile(two_images(), optimise="size", input_memory="OffChipFlash").artifact
     if name == "fast":
         return ethoscade.compile(inverted_residuals(resolution=24), sram=12_000, **IN_DRAM).artifact
     artifact = ethoscade.compile(models[name](), optimise="size").artifact
@@ -133,6 +144,10 @@ def installed(compiler: str) -> str:
 def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> None:
     """Whole lines for the driver, neighbours unharmed, hooks around every call; drivers take turns with the choices."""
     artifact, options = artifact_of(name), CHOICES[choice]
+    if artifact.external and options.workspace_io:
+        with pytest.raises(CodegenError, match="which workspace_io"):
+            c_source.write(artifact, tmp_path, options)
+        return
     driver = list(DRIVERS.values())[(list(CHOICES).index(choice) + NETWORKS.index(name)) % len(DRIVERS)]
     firmware = Firmware(artifact, tmp_path, options, driver=driver_for(name, driver), flags=SANITIZED)
     found = firmware.run(steps_of(name))
@@ -143,6 +158,14 @@ def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> No
     if name != "cpu_only":
         assert found.user_arg and not found.is_reserved
         assert bool(found.told[2]) == (name == "fast"), "others use no region 2"
+        assert all(found.told[3:]) and len(found.told) == 3 + len(artifact.external)
+
+
+def test_external_inputs_begin_with_a_cache_line(tmp_path: Path) -> None:
+    """-4 before anything is written; at sixteen bytes the driver's own check would not find it."""
+    firmware = Firmware(artifact_of("external"), tmp_path, COptions(), driver=DRIVERS["24.02"], flags=SANITIZED)
+    assert firmware.run(steps_of("external"), input_shift=16).statuses == [-4, -4]
+    assert firmware.run(steps_of("external"), input_shift=32).statuses == [0, 0]
 
 
 @pytest.mark.parametrize("driver", DOES_NOT_WAIT)

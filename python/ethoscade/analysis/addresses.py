@@ -17,9 +17,10 @@ from .explanation import buffer_names, operation_at
 
 @dataclass(frozen=True)
 class Address:
-    """Bytes [address, address + size_bytes) of a pool, "arena", "fast" or "constants", in the target's `memory`.
+    """Bytes [address, address + size_bytes) of a pool in the target's `memory`.
 
-    The fast memory is the NPU's own, where it has one beside the arena.
+    Pools are "arena", "fast" (the NPU's own memory, where it has one beside the arena), "input" (where each external
+    input begins at 0) and "constants".
     `kind` is "tensor", "rolling", "weights" (a copy of constants) or "workspace" in both, and "weights", "scales",
     "operand" or "table" in the constants. `names` are the tensors that lie there, or the operators whose constants they
     are. In the arena it lives in steps [first_step, last_step) of the program, from operator `first` to `last`;
@@ -49,7 +50,11 @@ def addresses_of(artifact: Artifact, target: Target, npu: NpuGraph, arranged: Ar
 
 def _buffers(artifact: Artifact, target: Target, npu: NpuGraph, arranged: Arrangement) -> Iterator[Address]:
     graph, program, offsets = artifact.graph, arranged.program, arranged.offsets
-    buffers, fast = program.buffers, in_fast(arranged)
+    buffers, fast, inputs = program.buffers, in_fast(arranged), target.inputs
+    external = {program.tensor_buffers[tensor] for tensor in artifact.external}
+    arena = ("arena", target.arena.name)
+    pools = dict.fromkeys(fast, ("fast", target.cache.name))
+    pools |= {} if inputs is None else dict.fromkeys(external, ("input", inputs.name))
     known = buffer_names(graph, npu, program)
     tensors: dict[int, list[str]] = {}
     for tensor, place in program.tensor_buffers.items():
@@ -57,11 +62,12 @@ def _buffers(artifact: Artifact, target: Target, npu: NpuGraph, arranged: Arrang
     names = [tuple(dict.fromkeys([known[i], *sorted(tensors.get(i, ()))])) for i in range(len(buffers))]
     shared = _sharing(buffers, arranged)
     for i, buffer in enumerate(buffers):
+        pool, memory = pools.get(i, arena)
         yield Address(
             names=names[i],
             kind=buffer.kind,
-            memory=target.cache.name if i in fast else target.arena.name,
-            pool="fast" if i in fast else "arena",
+            memory=memory,
+            pool=pool,
             address=offsets[i],
             size_bytes=buffer.size_bytes,
             first_step=buffer.first_step,

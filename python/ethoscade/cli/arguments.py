@@ -14,8 +14,8 @@ SYSTEM_OPTIONS = "--system-config, --memory-mode, --config and --board"
 """What `system_said` looks for."""
 # Options of commands that compile, by their names in the arguments.
 OF_COMPILING = (
-    "accelerator", "system_config", "memory_mode", "config", "board", "sram", "optimise", "io", "epsilon",
-    "keep_dead_channels", "weight_encoder", "kernels", "cmsis_nn", "module_name", "weights",
+    "accelerator", "system_config", "memory_mode", "config", "board", "input_memory", "sram", "optimise", "io",
+    "epsilon", "keep_dead_channels", "weight_encoder", "kernels", "cmsis_nn", "module_name", "weights",
 )  # fmt: skip
 
 
@@ -58,6 +58,7 @@ def add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False) 
     )
     if not only_accelerator:
         add_system(parser)
+        add_input_memory(parser)
 
 
 def add_system(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +71,16 @@ def add_system(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a board of `ethoscade list-configs`, or a TOML file of your own: accelerator, configuration, memory "
         "mode, and its SRAM as the budget where --sram gives none",
+    )
+
+
+def add_input_memory(parser: argparse.ArgumentParser) -> None:
+    """Where the caller keeps the network's inputs."""
+    parser.add_argument(
+        "--input-memory",
+        metavar="NAME",
+        help="the memory of the system configuration where inputs lie, e.g. OffChipFlash, and are read as often as "
+        "wanted (default: in the SRAM)",
     )
 
 

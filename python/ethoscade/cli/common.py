@@ -82,6 +82,7 @@ def of_network(args: argparse.Namespace) -> dict[str, Any]:
         "memory_mode": args.memory_mode,
         "config": args.config,
         "board": args.board,
+        "input_memory": args.input_memory,
         "dead_channels": not args.keep_dead_channels,
         "weight_encoder": args.weight_encoder,
         "io": args.io,

@@ -1,8 +1,8 @@
 """What code generation ends in: calls in order, constant bytes, and where every tensor lies in the arena.
 
 Owns the `Artifact` type that the writers (`tflite`, `c_source`, `mlf`, `raw`) and the simulator's runner take. It says
-nothing of how it was scheduled. Region 0 of every NPU call is `constants`, region 1 is the arena, and region 2 the fast
-memory where there is one.
+nothing of how it was scheduled. Region 0 of every NPU call is `constants`, region 1 is the arena, region 2 the fast
+memory where there is one, and from region 3 on follow external inputs.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class Artifact:
     what NPU calls need of a memory that is theirs while they run and holds nothing in between, `fast_tensors` among
     others; it is None on a device without one, where the arena is the whole SRAM that the inference needs. `constants`
     is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
+    `external` are the inputs that the caller keeps in memory of its own: each a region, in this order. They have no
+    `offsets`.
     `kernels` are user-supplied kernels of the C sources.
     `constant_places` says whose the constants are.
     `system_config` and `memory_mode` are those of the vela.ini that it was compiled for, "" if unknown.
@@ -75,6 +77,7 @@ class Artifact:
     offsets: Mapping[int, int]
     fast_bytes: int | None = None
     fast_tensors: frozenset[int] = frozenset()
+    external: tuple[int, ...] = ()
     kernels: KernelTable = OURS
     system_config: str = ""
     memory_mode: str = ""

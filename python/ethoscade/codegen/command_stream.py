@@ -6,7 +6,7 @@ registers come of it is the emitter's business (`vela`), when kernels may overla
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import CodegenError
@@ -26,12 +26,12 @@ from ..lowering.npu import (
 from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, LoadTable, Slab, Step, Stripe
 from ..scheduling.specs import Registers
 from ..targets.target import Accelerator
+from ..util.frozen import FrozenMap
 from . import vela
 from .block_dependency import block_dependencies
 from .operations import (
     ARENA_REGION,
     CONSTANTS_REGION,
-    FAST_REGION,
     SLOT_BYTES,
     TABLES_REGION,
     Copy,
@@ -51,16 +51,16 @@ def generate(
     offsets: Mapping[int, int],
     constants: Constants,
     accelerator: Accelerator,
-    fast: Container[int] = (),
+    regions: Mapping[int, int] = FrozenMap({}),
 ) -> bytes:
     """The driver payload of a run of NPU steps.
 
-    `offsets` maps buffer indices to byte offsets in the arena (region 1), or, of those that are in `fast`, in the fast
-    memory (region 2); `constants` belongs to the same `npu_operations`.
+    `offsets` maps buffer indices to byte offsets in the arena, or, of those that lie elsewhere, in a region of
+    `regions`; `constants` belongs to the same `npu_operations`.
     Raises `CodegenError` for a CPU step, a stripe whose constants are encoded for another block, or a stream that
     the emitter refuses.
     """
-    operations = build_operations(npu_operations, steps, offsets, constants, fast)
+    operations = build_operations(npu_operations, steps, offsets, constants, regions)
     return vela.payload(operations, block_dependencies(operations, accelerator), accelerator)
 
 
@@ -69,10 +69,10 @@ def build_operations(
     steps: Sequence[Step],
     offsets: Mapping[int, int],
     constants: Constants,
-    fast: Container[int] = (),
+    regions: Mapping[int, int] = FrozenMap({}),
 ) -> list[Operation]:
     """The steps with every buffer replaced by bytes of a region; arguments as for `generate`."""
-    places = {buffer: RegionByte(FAST_REGION if buffer in fast else ARENA_REGION, at) for buffer, at in offsets.items()}
+    places = {buffer: RegionByte(regions.get(buffer, ARENA_REGION), at) for buffer, at in offsets.items()}
     operations: list[Operation] = []
     slots = _Slots()
     for step in steps:

@@ -141,7 +141,7 @@ def verify(artifact: Artifact) -> Artifact:
             )
     for index in touched_tensors(artifact):
         tensor = artifact.graph.tensors[index]
-        if not tensor.is_constant:
+        if not tensor.is_constant and index not in artifact.external:
             _check_place(artifact, index, tensor)
     _check_together(artifact, artifact.graph.inputs, "inputs")
     _check_together(artifact, artifact.graph.outputs, "outputs")
@@ -241,7 +241,7 @@ def _check_together(artifact: Artifact, indices: tuple[int, ...], what: str) -> 
     spans = sorted(
         (artifact.offsets[i], artifact.offsets[i] + tensors[i].size_bytes, i)
         for i in dict.fromkeys(indices)
-        if not tensors[i].is_constant
+        if not tensors[i].is_constant and i not in artifact.external
     )
     for (_, end, first), (start, _, second) in itertools.pairwise(spans):
         same = end - start == tensors[first].size_bytes == tensors[second].size_bytes

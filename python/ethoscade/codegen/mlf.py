@@ -25,6 +25,7 @@ from .artifact import Artifact, CpuCall, NpuCall
 from .c.names import identifier
 from .c.options import COptions, Networks
 from .layout import call_tensors, distinct_payloads, npu_calls, touched_tensors, whole_lines
+from .operations import INPUT_REGION
 
 VERSION = 7
 # DLPack's device type of the CPU; the NPU has no memory of its own to report.
@@ -143,7 +144,9 @@ def listing(artifact: Artifact) -> str:
     ]
     for index in touched_tensors(artifact):
         tensor = artifact.graph.tensors[index]
-        place = "constant" if tensor.is_constant else f"arena {artifact.offsets[index]}"
+        place = "constant" if tensor.is_constant else f"arena {artifact.offsets.get(index)}"
+        if index in artifact.external:
+            place = f"the caller's, region {INPUT_REGION + artifact.external.index(index)}"
         lines.append(
             f"  %{index} {tensor.name}: {tensor.dtype.value}{list(tensor.shape)}, {tensor.size_bytes} bytes, {place}"
         )

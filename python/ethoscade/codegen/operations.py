@@ -22,6 +22,8 @@ from ..util.records import dataclass
 CONSTANTS_REGION = 0
 ARENA_REGION = 1
 FAST_REGION = 2
+INPUT_REGION = 3
+"""Of the first external input; others follow."""
 TABLES_REGION = -1
 """The area of the NPU's own memory that holds tables; offsets count from its start. Not a region of the driver's."""
 

@@ -24,6 +24,7 @@ from ..ir import Array
 from ..util.files import write_whole
 from .artifact import Artifact, NpuCall
 from .layout import carried_over, padded, verify
+from .operations import INPUT_REGION
 from .raw_program import program_arrays
 
 _DIMENSIONS = 6
@@ -96,6 +97,11 @@ def _tensors(artifact: Artifact, prefix: str, indices: Sequence[int]) -> dict[st
     return {
         f"{prefix}_shape": np.array(shapes, np.int64).reshape(len(tensors), _DIMENSIONS),
         f"{prefix}_elem_size": np.array([tensor.dtype.size_bytes for tensor in tensors], np.int64),
-        f"{prefix}_region": np.full(len(tensors), _ARENA_REGION, np.int64),
-        f"{prefix}_offset": np.array([artifact.offsets[i] for i in indices], np.int64),
+        f"{prefix}_region": np.array([_region(artifact, i) for i in indices], np.int64),
+        # An external input is a region from its first byte on.
+        f"{prefix}_offset": np.array([artifact.offsets.get(i, 0) for i in indices], np.int64),
     }
+
+
+def _region(artifact: Artifact, index: int) -> int:
+    return INPUT_REGION + artifact.external.index(index) if index in artifact.external else _ARENA_REGION

@@ -42,7 +42,9 @@ def program_arrays(artifact: Artifact) -> dict[str, Array]:
         "accelerator": artifact.accelerator if payloads else None,
         "arena_bytes": artifact.arena_bytes,
         "fast_bytes": artifact.fast_bytes or 0,
-        "regions": ["weight_data", _ARENA, _FAST if artifact.fast_bytes else _ARENA] if payloads else [],
+        "regions": ["weight_data", _ARENA, _FAST if artifact.fast_bytes else _ARENA, *_external(artifact)]
+        if payloads
+        else [],
         "tensors": [_tensor(artifact, t, constants if t in wanted else None, lends=t in lenders) for t in range(count)],
         "inputs": list(artifact.graph.given),
         "outputs": list(artifact.graph.handed_out),
@@ -81,6 +83,8 @@ def _tensor(artifact: Artifact, index: int, constants: _Blob | None, *, lends: b
     memory, offset = None, None
     if index in artifact.offsets:
         memory, offset = _ARENA, artifact.offsets[index]
+    elif index in artifact.external:
+        memory, offset = _external(artifact)[artifact.external.index(index)], 0
     elif tensor.data is not None and constants is not None:
         memory, offset = constants.name, constants.add(tensor.data)
     return {
@@ -93,6 +97,11 @@ def _tensor(artifact: Artifact, index: int, constants: _Blob | None, *, lends: b
         # The scales of the NPU's own weights are many, and in its commands already.
         "quantisation": _quantisation(tensor) if lends or memory is not None else None,
     }
+
+
+def _external(artifact: Artifact) -> list[str]:
+    """Names of the regions of external inputs."""
+    return [f"input_{number}" for number in range(len(artifact.external))]
 
 
 def _read_constants(artifact: Artifact) -> set[int]:

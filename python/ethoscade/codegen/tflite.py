@@ -52,12 +52,17 @@ def operators_ahead(artifact: Artifact) -> int:
     return 1 + 2 * count if count else 0
 
 
-def write(artifact: Artifact) -> bytes:
-    """The bytes of the .tflite file for `artifact`.
+def write(artifact: Artifact, *, to_play: bool = False) -> bytes:
+    """The bytes of the .tflite file for `artifact`; `to_play` operators on the CPU from alone, wherever tensors lie.
 
-    Raises `CodegenError` for a CPU operator that cannot be carried over, or a file beyond the format's 2 GiB,
-    `ModelFormatError` for one whose options are damaged.
+    Raises `CodegenError` for a CPU operator that cannot be carried over, external inputs, or a file beyond the
+    format's 2 GiB, `ModelFormatError` for one whose options are damaged.
     """
+    if artifact.external and not to_play:
+        raise CodegenError(
+            f"'{artifact.name}' reads its inputs in a memory of their own, and TensorFlow Lite Micro keeps all inputs "
+            f"in its arena: write C or raw instead, or leave input_memory out"
+        )
     return _Writer(verify(artifact)).finish()
 
 

@@ -57,6 +57,7 @@ def check(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
+    input_memory: str | None = None,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
@@ -68,7 +69,7 @@ def check(
     and `frontier` improve on. The arguments are those of `compile`. Raises `ModelFormatError`,
     `UnsupportedOperatorError` or `ConfigError`.
     """
-    target = compilation_target(accelerator, system_config, memory_mode, config, board)
+    target = compilation_target(accelerator, system_config, memory_mode, config, board, input_memory)
     watch = Stopwatch(progress, ("import", "encode", "place"))
     watch.begin("import")
     source, _ = applied(read_tflite(model), io)

@@ -5,10 +5,11 @@ Owns which steps are a call, what a call reads and hands on, and which constants
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..codegen import command_stream
 from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.operations import FAST_REGION, INPUT_REGION
 from ..codegen.weights import Constants, lay_out, places_of
 from ..errors import CodegenError
 from ..lowering.npu import graph_tensors, tables_of
@@ -21,6 +22,9 @@ def emit(network: Network, arranged: Arrangement) -> Artifact:
     program, offsets = arranged.program, dict(enumerate(arranged.offsets))
     *fast_bytes, arena_bytes = arranged.pool_bytes
     fast = in_fast(arranged)
+    external = tuple(dict.fromkeys(network.graph.given)) if network.target.inputs is not None else ()
+    inputs = {program.tensor_buffers[tensor]: INPUT_REGION + number for number, tensor in enumerate(external)}
+    regions = dict.fromkeys(fast, FAST_REGION) | inputs
     steps = [step for step in program.steps if isinstance(step, (Stripe, CopyConstants))]
     used = {(step.stage, step.portion) for step in steps}
     constants = lay_out(network.encoded, used, tables_of(network.npu.operations))
@@ -34,7 +38,7 @@ def emit(network: Network, arranged: Arrangement) -> Artifact:
             continue
         if run:
             told = frozenset(t for call in calls if isinstance(call, NpuCall) for t in call.outputs)
-            calls.append(_npu_call(network, constants, run, offsets, fast, f"npu_{len(calls)}", told))
+            calls.append(_npu_call(network, constants, run, offsets, regions, f"npu_{len(calls)}", told))
             run = []
         if step is not None:
             workspace = step.workspace
@@ -49,7 +53,8 @@ def emit(network: Network, arranged: Arrangement) -> Artifact:
         arena_bytes=arena_bytes,
         fast_bytes=next(iter(fast_bytes), None),
         fast_tensors=frozenset(tensor for tensor, buffer in program.tensor_buffers.items() if buffer in fast),
-        offsets={tensor: offsets[buffer] for tensor, buffer in program.tensor_buffers.items() if buffer not in fast},
+        offsets={tensor: offsets[at] for tensor, at in program.tensor_buffers.items() if at not in regions},
+        external=external,
         kernels=network.kernels,
         system_config=network.target.system_config,
         memory_mode=network.target.memory_mode,
@@ -66,12 +71,12 @@ def _npu_call(
     constants: Constants,
     run: Sequence[Stripe | CopyConstants | LoadTable],
     offsets: Mapping[int, int],
-    fast: Container[int],
+    regions: Mapping[int, int],
     name: str,
     told: Collection[int],
 ) -> NpuCall:
     operations = network.npu.operations
-    payload = command_stream.generate(operations, run, offsets, constants, network.target.accelerator, fast)
+    payload = command_stream.generate(operations, run, offsets, constants, network.target.accelerator, regions)
     performed = [operations[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
     made = graph_tensors([operation.ofm for operation in performed])
     read = graph_tensors([view for operation in performed for view in operation.inputs])

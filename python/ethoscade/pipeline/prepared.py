@@ -228,6 +228,7 @@ def prepare(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
+    input_memory: str | None = None,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
@@ -240,7 +241,7 @@ def prepare(
     The arguments are those of `compile`. Raises `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError`.
     """
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config, board)
+    target = compilation_target(accelerator, system_config, memory_mode, config, board, input_memory)
     chosen = _chosen(kernels, cmsis_nn)
     watch = Stopwatch(progress, _ALL[:2])
     prepared = _prepared(model, target, dead_channels, weight_encoder, io, watch, chosen)
@@ -272,6 +273,7 @@ def compile(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
+    input_memory: str | None = None,
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
@@ -296,14 +298,16 @@ def compile(
     `accelerator` is by default ethos-u55-256; `system_config`, `memory_mode` and `config` (a vela.ini, or a name such
     as "Arm/vela.ini" in ethos-u-vela's folder) choose the memories. `board` names all of that at once, by the table of
     docs/boards.md or by a TOML file of one's own; what is named beside it goes first, and the SRAM that the board has
-    for the NPU is the budget where none is given. A finer `epsilon` finds faster
-    schedules in more time (see `frontier`). Without `dead_channels` channels that are constant or unused,
-    stay as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
-    `io="int8"` the caller brings and gets quantised tensors where the
-    file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file has inside, under
-    the same names; `Compiled.interface` tells scales, zero points, and why another one stays float. `kernels` is a file
-    that names user-supplied kernels for operators on the CPU, or "cmsis-nn", whose headers are
-    in the folder `cmsis_nn`, else in that of the environment variable CMSIS_NN (docs/firmware.md). `accelerator`
+    for the NPU is the budget where none is given. `input_memory` names a memory of the system configuration, such as
+    "OffChipFlash", where the caller keeps the network's inputs: the NPU reads them there, as often as it wants, and no
+    SRAM is counted for them (docs/input-memory.md). A finer `epsilon` finds faster schedules in more time (see
+    `frontier`). Without `dead_channels` channels that are constant or unused, stay as the model has them.
+    `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With `io="int8"` the caller
+    brings and gets quantised tensors where the file begins with a QUANTIZE of a float input or ends in a
+    DEQUANTIZE: of the type that the file has inside, under the same names; `Compiled.interface` tells scales, zero
+    points, and why another one stays float. `kernels` is a file that names user-supplied kernels for operators on
+    the CPU, or "cmsis-nn", whose headers are in the folder `cmsis_nn`, else in that of the environment variable
+    CMSIS_NN (docs/firmware.md). `accelerator`
     "none" leaves all of them there: for a device without an NPU, of which no cycles are counted. With `line_bytes`
     budget and figures count arena and constants in whole lines of this number of bytes: 32 is what C takes on a
     Cortex-M55. `progress` is called with the name of each stage as it begins and now and then while it lasts, a text
@@ -316,7 +320,7 @@ def compile(
     watch = Stopwatch(progress, _ALL)
     budget = _asked(sram_kb, sram, optimise, epsilon, line_bytes)
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config, board)
+    target = compilation_target(accelerator, system_config, memory_mode, config, board, input_memory)
     chosen = _chosen(kernels, cmsis_nn)
     return _prepared(model, target, dead_channels, weight_encoder, io, watch, chosen)._compiled(
         budget, optimise, epsilon, line_bytes, watch
@@ -332,6 +336,7 @@ def frontier(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
+    input_memory: str | None = None,
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
@@ -348,7 +353,7 @@ def frontier(
     """
     watch = Stopwatch(progress, _ALL[:3])
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config, board)
+    target = compilation_target(accelerator, system_config, memory_mode, config, board, input_memory)
     scheduling.resolution_of(epsilon)
     network = _prepared(model, target, dead_channels, weight_encoder, io, watch).network
     watch.begin("plan")

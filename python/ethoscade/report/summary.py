@@ -59,6 +59,7 @@ def compile_json(
         **_choices_json(compiled),
         "cpu_time": _cpu_json(compiled.cpu_time(cpu)),
         "io": compiled.io,
+        "input_memory": None if (inputs := compiled.target.inputs) is None else inputs.name,
         "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
         "outputs": [_interface_json(tensor) for tensor in compiled.interface if not tensor.is_input],
         "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
@@ -294,9 +295,10 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
             in_use,
             ("arena", f"{arena}  (inputs and outputs included)"),
         ]
-    curve = compiled.curve
+    curve, inputs = compiled.curve, compiled.target.inputs
+    included = "inputs and outputs included" if inputs is None else f"outputs included; inputs lie in {inputs.name}"
     return [
-        ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, inputs and outputs included)"),
+        ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, {included})"),
         in_use,
         (
             "  floor",

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..codegen import provenance, tflite
 from ..codegen.artifact import Artifact, CpuCall
 from ..codegen.layout import overwritten, padded
-from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION, FAST_REGION
+from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION, FAST_REGION, INPUT_REGION, RegionByte
 from ..errors import ModelFormatError, SimulationError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
 from ..ir import Array, Graph
@@ -88,7 +88,8 @@ class _NpuStep:
 class _Program:
     """What runs: the graph's tensors, their places, and the calls in order.
 
-    `fast_bytes` is the size of region 2 when that is a memory of its own, None when it is the arena.
+    `fast_bytes` is the size of region 2 when that is a memory of its own, None when it is the arena. `external`
+    are inputs in regions of their own, from 3 on.
     """
 
     graph: Graph
@@ -98,13 +99,14 @@ class _Program:
     arena_bytes: int
     offsets: Mapping[int, int]
     fast_bytes: int | None = None
+    external: tuple[int, ...] = ()
 
 
 def player_of(artifact: Artifact) -> Player:
     """Who plays the CPU operators of a compiled network; a context manager."""
     first = tflite.operators_ahead(artifact)
     places = {call.operator: first + at for at, call in enumerate(artifact.calls) if isinstance(call, CpuCall)}
-    return Player(artifact.graph, places, lambda: tflite.write(artifact))
+    return Player(artifact.graph, places, lambda: tflite.write(artifact, to_play=True))
 
 
 def run_artifact(
@@ -142,6 +144,7 @@ def run_artifact_steps(
         artifact.arena_bytes,
         artifact.offsets,
         artifact.fast_bytes,
+        artifact.external,
     )
     return _run(program, steps, player, progress=progress)
 
@@ -396,23 +399,31 @@ class _Arena:
         self.program = program
         size = program.arena_bytes
         fast = program.fast_bytes if program.fast_bytes is not None else (ARENA_REGION, 0, size)
-        self.machine = Machine(program.accelerator, [program.constants, size, fast])
+        external = [program.graph.tensors[index].size_bytes for index in program.external]
+        self.machine = Machine(program.accelerator, [program.constants, size, fast, *external])
         self._elsewhere: dict[int, Array] = {}
 
-    def store(self, index: int, value: Array) -> None:
+    def _place(self, index: int) -> RegionByte | None:
+        """Where a tensor lies; None of one without a place."""
+        if index in self.program.external:
+            return RegionByte(INPUT_REGION + self.program.external.index(index), 0)
         offset = self.program.offsets.get(index)
+        return None if offset is None else RegionByte(ARENA_REGION, offset)
+
+    def store(self, index: int, value: Array) -> None:
+        place = self._place(index)
         # A file that leaves a shape out has kept no room for it.
-        if offset is None or value.nbytes != self.program.graph.tensors[index].size_bytes:
+        if place is None or value.nbytes != self.program.graph.tensors[index].size_bytes:
             self._elsewhere[index] = value
         else:
-            self.machine.write(ARENA_REGION, offset, np.ascontiguousarray(value).tobytes())
+            self.machine.write(*place, np.ascontiguousarray(value).tobytes())
 
     def store_input(self, index: int, value: Array) -> None:
         """As `store`; the NPU's programs are watched for overwriting the value too early."""
         self.store(index, value)
-        offset = self.program.offsets.get(index)
-        if offset is not None:
-            self.machine.watch_input(ARENA_REGION, offset, offset + self.program.graph.tensors[index].size_bytes)
+        if (place := self._place(index)) is not None:
+            size = self.program.graph.tensors[index].size_bytes
+            self.machine.watch_input(place.region, place.offset_bytes, place.offset_bytes + size)
 
     def load(self, index: int, reader: str, warnings: list[str]) -> Array:
         """A tensor's value; bytes never written give a warning."""

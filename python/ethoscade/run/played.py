@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .._core import TimedEvent, TimedTotals, TimedTraffic
 
 _REGIONS = 8
-_CONSTANTS_REGION, _CACHE_REGION = 0, 2
+_CONSTANTS_REGION, _CACHE_REGION, _FIRST_INPUT_REGION = 0, 2, 3
 
 
 def played(
@@ -25,11 +25,14 @@ def played(
 ) -> tuple[TimedTotals, list[tuple[str, TimedTraffic]], list[TimedEvent]]:
     """Totals, the memories by name with what goes through each, and the operations in time; of a driver payload.
 
-    Region 0 lies in the target's constants, region 2 in its cache, the others in its arena. Raises `SimulationError`
-    for a payload that is not one or was made for another accelerator, `ConfigError` for a rule that does not exist.
+    Region 0 lies in the target's constants, region 2 in its cache, those from 3 on in the memory of its inputs if it
+    has one, the others in its arena. Raises `SimulationError` for a payload that is not one or was made for another
+    accelerator, `ConfigError` for a rule that does not exist.
     """
-    memories = list(dict.fromkeys((target.cache, target.arena, target.constants)))
-    places = {_CONSTANTS_REGION: target.constants, _CACHE_REGION: target.cache}
+    inputs = target.arena if target.inputs is None else target.inputs
+    memories = list(dict.fromkeys((target.cache, target.arena, target.constants, inputs)))
+    places = dict.fromkeys(range(_FIRST_INPUT_REGION, _REGIONS), inputs)
+    places |= {_CONSTANTS_REGION: target.constants, _CACHE_REGION: target.cache}
     regions = [memories.index(places.get(region, target.arena)) for region in range(_REGIONS)]
     try:
         totals, ports, events = _core.time_payload(

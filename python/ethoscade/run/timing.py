@@ -195,7 +195,7 @@ def simulate_timing(
     """Play a driver payload on `target`. Nothing is computed, so neither weights nor inputs are needed.
 
     `labels` names the operator of each kernel and transfer, in stream order; kernels beyond it are named after what
-    they do. Region 0 lies in the target's constants, region 2 in its cache, the others in its arena. `rules` sets
+    they do. Which region lies in which memory `played.played` says. `rules` sets
     switches of docs/timing.md (booleans as 0 and 1). Raises `SimulationError` for a payload that is not one or was
     made for another accelerator, `ConfigError` for a switch that does not exist.
     """

@@ -33,6 +33,7 @@ from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
 from ..targets.target import Memories, Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
+from .external import with_external_inputs
 from .specs import (
     CallMemory,
     Encoding,
@@ -237,6 +238,8 @@ def build(
         else:
             parts.append(_opaque_part(graph, numbers[0], ids, tensors, calls.get(numbers[0], CallMemory())))
     origin = tuple((where, numbers[0]) for where, numbers in turns)
+    if target.memories.inputs is not None:
+        tensors = with_external_inputs(graph, ids, tensors, parts)
     core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
     return Problem(core, origin, FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
 

@@ -84,11 +84,13 @@ class Memories:
 
     Tensors, workspace and copies of constants lie in the first of `tensors` as far as it holds them, then in the next.
     That first one is the scarce memory: frontiers count its bytes, budgets bound them. All but the last need a
-    `size_bytes`. `constants` is where weights live at home, perhaps one of the others.
+    `size_bytes`. `constants` is where weights live at home, perhaps one of the others. `inputs` is where the network's
+    inputs lie, if not among the tensors: read there as often as wanted, with no bytes counted.
     """
 
     tensors: tuple[Memory, ...]
     constants: Memory
+    inputs: Memory | None = None
 
     @property
     def scarce(self) -> Memory:
@@ -103,7 +105,8 @@ class Target:
     `constants`, `arena` and `cache` are the memories of the NPU's regions 0, 1 and 2. The cache is the arena's memory
     but in the modes called Dedicated_Sram, where the arena lies in DRAM and the cache in an SRAM of its own, of
     `size_bytes` if the mode says how large, and on boards with further RAM, where the arena lies in that. `board` is
-    the one that was named, with the SRAM that it has for the NPU.
+    the one that was named, with the SRAM that it has for the NPU. `inputs` is where the caller keeps the network's
+    inputs, each a region from 3 on; None where they lie in the arena.
     """
 
     accelerator: Accelerator
@@ -114,6 +117,7 @@ class Target:
     arena: Memory
     cache: Memory
     board: BoardDescription | None = None
+    inputs: Memory | None = None
 
     @property
     def has_cache(self) -> bool:
@@ -127,7 +131,7 @@ class Target:
         A cache of unknown size has as much as is wanted.
         """
         if not self.has_cache:
-            return Memories((self.arena,), self.constants)
+            return Memories((self.arena,), self.constants, self.inputs)
         sized = self.with_cache_of(_ENDLESS) if self.cache.size_bytes is None else self
         return Memories((sized.cache, self.arena), self.constants)
 
@@ -229,15 +233,18 @@ def compilation_target(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
+    input_memory: str | None = None,
 ) -> Target:
     """As `load_target`, for devices that code is generated for.
 
-    "none" is a device without an NPU, which has no configuration of memories either.
+    "none" is a device without an NPU, which has no configuration of memories either. `input_memory` names the memory
+    of the system configuration in which the caller keeps the network's inputs, whatever its case.
     Raises `ConfigError` for an accelerator with two cores and for a memory mode with an arena outside of the SRAM and
-    no SRAM beside it, or on an Ethos-U55, which writes through one of its ports alone.
+    no SRAM beside it, or on an Ethos-U55, which writes through one of its ports alone; for an `input_memory` that
+    there is not, or beside a memory mode that keeps inputs outside of the SRAM.
     """
     if accelerator == NO_NPU:
-        return _without_npu(system_config, memory_mode, config, board)
+        return _without_npu(system_config, memory_mode, config, board, input_memory)
     if accelerator is not None and accelerator not in ACCELERATORS:
         what = "can be simulated only" if accelerator in SIMULATED else "is unknown"
         raise ConfigError(f"accelerator '{accelerator}' {what}; code is generated for {', '.join(TARGETS)}")
@@ -258,7 +265,31 @@ def compilation_target(
             f"memory mode '{target.memory_mode}' has tensors in {target.cache.name} and in {target.arena.name}, behind "
             f"two ports, and an Ethos-U55 writes through one of them alone; choose Shared_Sram or Sram_Only"
         )
-    return target
+    return target if input_memory is None else _with_inputs_in(target, input_memory, system_config, config, board)
+
+
+def _with_inputs_in(
+    target: Target,
+    name: str,
+    system_config: str | None,
+    config: str | os.PathLike[str] | None,
+    board: str | os.PathLike[str] | None,
+) -> Target:
+    """The target with the network's inputs in a memory of its system configuration."""
+    if target.has_cache:
+        raise ConfigError(
+            f"input_memory is {shown(name)}, and inputs lie in {target.arena.name} already, where no SRAM is counted: "
+            f"leave it out"
+        )
+    at = None if board is None else _board_named(board)
+    system = _system(target.accelerator, system_config, read_configuration(config), at, config is not None)
+    known = {memory.lower(): memory for memory in (system.value(f"{port}_port") for port in ("axi0", "axi1"))}
+    if name.lower() not in known:
+        raise ConfigError(
+            f"input_memory is {shown(name)}; system configuration '{system.name}' has {' and '.join(known.values())}"
+        )
+    memory = system_memory(system, known[name.lower()], cast(Product, target.accelerator.product))
+    return replace(target, inputs=memory)
 
 
 def _without_npu(
@@ -266,9 +297,16 @@ def _without_npu(
     memory_mode: str | None,
     config: str | os.PathLike[str] | None,
     board: str | os.PathLike[str] | None,
+    input_memory: str | None,
 ) -> Target:
     """A device that is a CPU with SRAM and flash, of which nothing is counted in cycles."""
-    named = {"system_config": system_config, "memory_mode": memory_mode, "config": config, "board": board}
+    named = {
+        "system_config": system_config,
+        "memory_mode": memory_mode,
+        "config": config,
+        "board": board,
+        "input_memory": input_memory,
+    }
     given = next((name for name, value in named.items() if value is not None), None)
     if given is not None:
         raise ConfigError(

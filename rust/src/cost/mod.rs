@@ -10,7 +10,7 @@ use crate::model::graph::{CascaderGraph, Input, Layout};
 use crate::model::ids::{PartId, Piece, PoolId};
 use crate::model::memory::Memories;
 use crate::model::operation::{
-    Block, Cost, Element, Home, LowerBound, NpuOperation, Slab, Source, StripeOperation, WeightOrder,
+    Block, Cost, Element, Home, LowerBound, NpuOperation, OperandPools, Slab, Source, StripeOperation, WeightOrder,
 };
 use crate::model::program::{Placement, Program};
 use crate::stripe::{Axis, Region, Span};
@@ -152,6 +152,7 @@ pub fn choose_encoding(
         output: slab(plane, layouts[1], (kernel.ofm, kernel.ofm_depth)),
         padding: [0; 4],
         constants: Home::Constants,
+        pools: OperandPools::NEAR,
     };
     match &device.unit {
         Unit::EthosU(npu) => ethosu::choose_encoding(npu, &op, known),
@@ -271,5 +272,6 @@ fn operation<'a>(
         output: Slab { plane: region.spans.map(Span::len), layout: output.layout, pixel_bytes: output.pixel_bytes },
         padding: graph.padding(part, piece, region),
         constants,
+        pools: graph.pools(inputs),
     }
 }

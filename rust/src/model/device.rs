@@ -80,13 +80,16 @@ pub struct Dma {
 const COMMAND_REGIONS: [usize; 2] = [2, 1];
 /// The region of the arena, where it is the only pool.
 const ARENA_REGION: usize = 1;
+/// The region of the first external input, behind those of the arena and the fast memory.
+const INPUT_REGION: usize = 3;
 
 impl EthosU {
-    /// The region of a pool of tensors that commands name.
+    /// The region, in commands, of a pool of tensors or of an external input.
     pub fn command_region(&self, pool: PoolId) -> usize {
-        match self.memories.spacious().is_empty() {
-            true => ARENA_REGION,
-            false => COMMAND_REGIONS[pool.index()],
+        match self.memories.inputs().iter().position(|&external| external == pool) {
+            Some(number) => INPUT_REGION + number,
+            None if self.memories.spacious().is_empty() => ARENA_REGION,
+            None => COMMAND_REGIONS[pool.index()],
         }
     }
 }
@@ -94,25 +97,28 @@ impl EthosU {
 /// The memories as the timing model sees them.
 fn system(memories: &Memories) -> Result<System, String> {
     let of = |pool: PoolId| memories.pool(pool).port.clone();
-    let Some(&second) = memories.spacious().first() else {
-        return System::of_two(of(memories.constants()), of(Memories::SCARCE));
-    };
     let mut ports: Vec<Port> = Vec::new();
-    let [scarce, second, constants] = [Memories::SCARCE, second, memories.constants()].map(|pool| {
+    let mut number = |pool: PoolId| {
         let port = of(pool);
         let known = ports.iter().position(|other| *other == port);
         known.unwrap_or_else(|| {
             ports.push(port);
             ports.len() - 1
         })
-    });
-    let mut regions = [scarce; REGION_COUNT];
+    };
+    let mut regions = [number(Memories::SCARCE); REGION_COUNT];
+    for pool in memories.spacious() {
+        regions[timed_region(pool)] = number(pool);
+    }
+    let constants = number(memories.constants());
     regions[CONSTANTS_REGION] = constants;
-    regions[timed_region(PoolId(1))] = second;
+    for &pool in memories.inputs() {
+        regions[timed_region(pool)] = number(pool);
+    }
     System::new(ports, regions, constants)
 }
 
-/// The region of a pool of tensors as `EthosU::system` has it.
+/// The region, in `EthosU::system`, of a pool of tensors or of an external input.
 pub const fn timed_region(pool: PoolId) -> usize {
     1 + pool.0 as usize
 }
@@ -163,6 +169,9 @@ impl Device {
             return Err(format!(
                 "tensors may lie in {count} memories; commands for '{name}' are emitted for at most two"
             ));
+        }
+        if !memories.inputs().is_empty() && count > 1 {
+            return Err("inputs are external, and tensors may lie in two memories; commands are emitted for one".into());
         }
         let system = system(&memories)?;
         Ok(Device { unit: Unit::EthosU(EthosU { accelerator, memories, system, rules: Rules::default() }) })

@@ -5,6 +5,7 @@
 use thiserror::Error;
 
 use crate::model::ids::{IdVec, TensorId};
+use crate::model::memory::Memories;
 use crate::model::operation::{JoinedOperation, Layout, NpuOperation, SecondOperand, Upscale};
 use crate::model::parts::{Input, Part, Tensor};
 use crate::stripe::{Axis, Region, Span};
@@ -78,12 +79,37 @@ pub enum GraphError {
         /// Why not.
         fault: &'static str,
     },
+    /// A tensor that cannot be external.
+    #[error("tensor '{tensor}' cannot be external: {fault}")]
+    External {
+        /// The tensor.
+        tensor: String,
+        /// Why not.
+        fault: &'static str,
+    },
     /// A plane or pixel of no extent.
     #[error("tensor '{tensor}' has an empty plane or pixel")]
     Empty {
         /// The tensor.
         tensor: String,
     },
+}
+
+/// An external input is nothing else, and the device has a memory for it.
+pub(super) fn check_external(tensor: &Tensor, memories: &Memories) -> Result<(), GraphError> {
+    match tensor.external {
+        Some(number) if number as usize >= memories.inputs().len() => {
+            Err(external_error(tensor, "the device has no memory for it"))
+        }
+        Some(_) if !tensor.is_input || tensor.is_output || tensor.is_state => {
+            Err(external_error(tensor, "it is more than an input, or none"))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn external_error(tensor: &Tensor, fault: &'static str) -> GraphError {
+    GraphError::External { tensor: tensor.name.clone(), fault }
 }
 
 /// An NPU Part has one output and reads what its kernel reads, or all that the operations read which are joined.

@@ -5,10 +5,13 @@
 
 use crate::model::device::Device;
 pub use crate::model::faults::GraphError;
-use crate::model::faults::{check_arity, check_part, check_update, check_view, order_error};
-use crate::model::ids::{Id, IdVec, PartId, Piece, TensorId};
+use crate::model::faults::{
+    check_arity, check_external, check_part, check_update, check_view, external_error, order_error,
+};
+use crate::model::ids::{Id, IdVec, PartId, Piece, PoolId, TensorId};
+use crate::model::memory::Memories;
 pub use crate::model::operation::Layout;
-use crate::model::operation::{NpuOperation, Upscale};
+use crate::model::operation::{NpuOperation, OperandPools, Upscale};
 pub use crate::model::parts::{Input, Overlay, Part, Tensor, Work};
 use crate::stripe::{Axis, Region, Span};
 
@@ -41,6 +44,7 @@ impl CascaderGraph {
                 return Err(GraphError::Empty { tensor: tensor.name.clone() });
             }
             check_update(&tensors, tensor)?;
+            check_external(tensor, device.memories())?;
         }
         for (id, part) in parts.iter_ids() {
             if let Work::Npu(kernel) = &part.work {
@@ -57,6 +61,9 @@ impl CascaderGraph {
                     return Err(order_error(&tensors[t], part, "read before it is made"));
                 }
                 check_view(&tensors[t], part, input)?;
+                if matches!(part.work, Work::Opaque { .. }) && tensors[t].external.is_some() {
+                    return Err(external_error(&tensors[t], "something other than the device reads it"));
+                }
                 if consumers[t].last() != Some(&id) {
                     consumers[t].push(id);
                 }
@@ -85,6 +92,18 @@ impl CascaderGraph {
             }
         }
         Ok(CascaderGraph { tensors, parts, device, producer, consumers })
+    }
+
+    /// The pool of an external input; None of all other tensors.
+    pub fn external_pool(&self, tensor: TensorId) -> Option<PoolId> {
+        let number = self.tensors[tensor].external?;
+        self.device.memories().inputs().get(number as usize).copied()
+    }
+
+    /// Where an operation finds these inputs as far as that is settled before anything is placed.
+    pub fn pools(&self, inputs: &[Input]) -> OperandPools {
+        let pool = |number: usize| inputs.get(number).and_then(|input| self.external_pool(input.tensor));
+        OperandPools { inputs: [0, 1].map(|number| pool(number).unwrap_or(Memories::SCARCE)), ..OperandPools::NEAR }
     }
 
     /// The output of an NPU Part.

@@ -19,6 +19,9 @@ pub fn aligned(bytes: u64) -> u64 {
 /// Most pools of a device.
 pub const MAX_POOLS: usize = 8;
 
+/// Most external inputs: an NPU has eight regions, and three are others'.
+pub const MAX_INPUTS: usize = 5;
+
 /// Pools that may hold something, the preferred one first.
 pub type Candidates = SmallVec<[PoolId; 2]>;
 
@@ -38,6 +41,8 @@ pub struct Memories {
     pools: IdVec<PoolId, Pool>,
     constants: PoolId,
     tensors: Candidates,
+    /// A pool for each external input.
+    inputs: Candidates,
     shared: IdVec<PoolId, PoolId>,
 }
 
@@ -50,6 +55,14 @@ impl Memories {
     /// # Errors
     /// The sentence that names the pool that makes no sense.
     pub fn new(tensors: Vec<Pool>, constants: Pool) -> Result<Memories, String> {
+        Memories::with_inputs(tensors, constants, None)
+    }
+
+    /// The same, and the memory of external inputs.
+    ///
+    /// # Errors
+    /// The sentence that names the pool that makes no sense.
+    pub fn with_inputs(tensors: Vec<Pool>, constants: Pool, inputs: Option<Pool>) -> Result<Memories, String> {
         let count = tensors.len();
         let Some((_, limited)) = tensors.split_last() else {
             return Err("tensors may lie in no memory; name at least one".into());
@@ -61,12 +74,14 @@ impl Memories {
         let mut pools = IdVec::from(tensors);
         let known = pools.iter().position(|pool| *pool == constants);
         let constants = known.map_or_else(|| pools.push(constants), PoolId::at);
+        let copies = inputs.into_iter().flat_map(|pool| std::iter::repeat_n(pool, MAX_INPUTS));
+        let inputs = copies.map(|pool| pools.push(pool)).collect();
         if pools.len() > MAX_POOLS {
             return Err(format!("there are {} memories; a device has at most {MAX_POOLS}", pools.len()));
         }
         let first = |pool: &Pool| pools.iter().position(|other| other.port == pool.port).map_or(constants, PoolId::at);
         let shared = pools.iter().map(first).collect();
-        Ok(Memories { constants, tensors: (0..count).map(PoolId::at).collect(), shared, pools })
+        Ok(Memories { constants, tensors: (0..count).map(PoolId::at).collect(), inputs, shared, pools })
     }
 
     /// A pool.
@@ -79,7 +94,7 @@ impl Memories {
         &self.pools[pool].port.name
     }
 
-    /// All pools: those of tensors, then that of constants, unless it is one of them.
+    /// All pools: those of tensors, then that of constants, unless it is one of them, then those of external inputs.
     pub fn pools(&self) -> &IdVec<PoolId, Pool> {
         &self.pools
     }
@@ -92,6 +107,11 @@ impl Memories {
     /// Where tensors, workspace and copies of constants may lie, the scarce pool first.
     pub fn tensors(&self) -> &Candidates {
         &self.tensors
+    }
+
+    /// The pools of external inputs, one for each; empty where there is no memory for any.
+    pub fn inputs(&self) -> &Candidates {
+        &self.inputs
     }
 
     /// Where tensors may lie but for the scarce pool; empty where that is the only one.

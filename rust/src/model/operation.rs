@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub use super::kinds::{
     Element, Function, Layout, LookUpTable, OperationKind, Rounding, Scaling, SecondOperand, Upscale,
 };
-use crate::model::ids::{Id, Piece};
-use crate::model::memory::aligned;
+use crate::model::ids::{Id, Piece, PoolId};
+use crate::model::memory::{aligned, Memories};
 use crate::npu::registers::Register;
 use crate::stripe::Region;
 
@@ -354,6 +354,23 @@ impl Source {
     }
 }
 
+/// In which pools an operation's bytes lie: inputs, output, and its constants, unless these are at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperandPools {
+    /// Of each input.
+    pub inputs: [PoolId; 2],
+    /// Of the output.
+    pub output: PoolId,
+    /// Of constants that were copied.
+    pub constants: PoolId,
+}
+
+impl OperandPools {
+    /// All in the scarce pool.
+    pub const NEAR: OperandPools =
+        OperandPools { inputs: [Memories::SCARCE; 2], output: Memories::SCARCE, constants: Memories::SCARCE };
+}
+
 /// A kernel on one stripe.
 #[derive(Clone, Copy, Debug)]
 pub struct StripeOperation<'a> {
@@ -369,4 +386,6 @@ pub struct StripeOperation<'a> {
     pub padding: [i64; 4],
     /// Where its constants are.
     pub constants: Home,
+    /// Where all of it lies.
+    pub pools: OperandPools,
 }

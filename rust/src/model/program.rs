@@ -117,6 +117,7 @@ impl Stripe {
             output: Slab { plane: self.output.plane(), layout: made.layout, pixel_bytes: made.pixel_bytes },
             padding: self.padding,
             constants: if self.constants.is_some() { Home::Arena } else { Home::Constants },
+            pools: graph.pools(reads),
         }
     }
 

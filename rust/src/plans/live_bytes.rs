@@ -92,7 +92,9 @@ impl LiveBytes {
             let inputs = &graph.parts[first.after(reader)].inputs;
             let made = PartReads::new(graph, inputs, axis, |tensor| graph.made_since(tensor, first));
             let given = PartReads::new(graph, inputs, axis, |tensor| {
-                let is_dying = graph.made_since(tensor, first).is_none() && !graph.outlives(tensor, last);
+                let is_elsewhere =
+                    graph.made_since(tensor, first).is_some() || graph.tensors[tensor].external.is_some();
+                let is_dying = !is_elsewhere && !graph.outlives(tensor, last);
                 is_dying.then(|| {
                     ids.iter().position(|&id| id == tensor).unwrap_or_else(|| {
                         ids.push(tensor);
@@ -406,7 +408,7 @@ fn resident_bytes(graph: &CascaderGraph, first: PartId, last: PartId, dying: &[T
             Some(_) => wanted(),
             None => first == PartId(0) || wanted(),
         };
-        if stays && !dying.contains(&id) {
+        if stays && tensor.external.is_none() && !dying.contains(&id) {
             bytes += aligned(tensor.size_bytes());
         }
     }

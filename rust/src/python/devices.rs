@@ -32,12 +32,14 @@ impl MemorySpec {
 struct MemoriesSpec {
     tensors: Vec<MemorySpec>,
     constants: MemorySpec,
+    inputs: Option<MemorySpec>,
 }
 
 impl MemoriesSpec {
     fn build(self) -> PyResult<Memories> {
         let tensors = self.tensors.into_iter().map(MemorySpec::build).collect();
-        Memories::new(tensors, self.constants.build()).map_err(PyValueError::new_err)
+        let inputs = self.inputs.map(MemorySpec::build);
+        Memories::with_inputs(tensors, self.constants.build(), inputs).map_err(PyValueError::new_err)
     }
 }
 

@@ -233,7 +233,11 @@ impl Builder<'_> {
         let description = &self.graph.tensors[tensor];
         let (plane, size) = (description.plane, description.size_bytes());
         let memories = self.graph.device.memories();
-        let pools = if self.is_far[tensor] { memories.spacious() } else { memories.tensors().clone() };
+        let pools = match self.graph.external_pool(tensor) {
+            Some(pool) => [pool].as_slice().into(),
+            None if self.is_far[tensor] => memories.spacious(),
+            None => memories.tensors().clone(),
+        };
         let buffer = self.buffer_in(pools, Content::Tensor(tensor), plane, size);
         self.whole[tensor] = Some(buffer);
         buffer

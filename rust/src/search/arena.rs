@@ -65,13 +65,16 @@ pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program, u32) -> Result<Plac
     }
 }
 
-/// What the memory planner places: a program's buffers, of which two are one item where the one updates the other.
+/// What the memory planner places: a program's buffers, of which two are one item where the one updates the other, without
+/// external inputs.
 ///
 /// Of two tensors that share bytes in a step both are in use then, as far apart as they must be.
 struct Items {
     problem: usmp::Problem,
-    /// The item of each buffer.
-    of: Vec<usize>,
+    /// The item of each buffer; None of an external input.
+    of: Vec<Option<usize>>,
+    /// The pool of each external input, at whose beginning it lies.
+    external: Vec<Option<PoolId>>,
 }
 
 impl Items {
@@ -88,12 +91,18 @@ impl Items {
             problem.buffers[first.index()] = usmp::Buffer { pools: pools_of(before), ..joined };
             same[last.index()] = first.index();
         }
-        let kept: Vec<usize> = (0..same.len()).filter(|&buffer| same[buffer] == buffer).collect();
-        let of: Vec<usize> = same.iter().map(|first| kept.partition_point(|item| item < first)).collect();
+        let external = program.buffers.iter().map(|buffer| match buffer.content {
+            Content::Tensor(tensor) => graph.external_pool(tensor),
+            _ => None,
+        });
+        let external: Vec<Option<PoolId>> = external.collect();
+        let is_item = |buffer: usize| same[buffer] == buffer && external[buffer].is_none();
+        let kept: Vec<usize> = (0..same.len()).filter(|&buffer| is_item(buffer)).collect();
+        let of: Vec<Option<usize>> = same.iter().map(|first| kept.binary_search(first).ok()).collect();
         let mut buffer = 0..;
-        problem.buffers.retain(|_| buffer.next().is_some_and(|buffer| same[buffer] == buffer));
+        problem.buffers.retain(|_| buffer.next().is_some_and(is_item));
         for SharedBytes { step, buffer, with, apart: [low, high] } in shared_bytes(graph, program) {
-            let [owner, other] = [buffer, with].map(|id| of[id.index()]);
+            let [Some(owner), Some(other)] = [buffer, with].map(|id| of[id.index()]) else { continue };
             if owner != other {
                 for item in [owner, other] {
                     problem.buffers[item].lifetime = problem.buffers[item].lifetime.with_step(i64::from(step));
@@ -101,16 +110,17 @@ impl Items {
                 problem.buffers[owner].shares.push(usmp::AllowedOverlap { with: other as u32, low, high });
             }
         }
-        Items { problem, of }
+        Items { problem, of, external }
     }
 
     fn placement(&self, found: &usmp::Placement) -> Placement {
-        let slots = || self.of.iter().map(|&item| &found.slots[item]);
-        Placement {
-            pool_bytes: found.peaks.iter().copied().map(aligned).collect(),
-            pools: slots().map(|slot| PoolId(slot.pool)).collect(),
-            offsets: slots().map(|slot| slot.offset).collect(),
-        }
+        let place = |(item, external): (&Option<usize>, &Option<PoolId>)| match item {
+            Some(item) => (PoolId(found.slots[*item].pool), found.slots[*item].offset),
+            None => (external.unwrap_or(Memories::SCARCE), 0),
+        };
+        let (pools, offsets): (Vec<PoolId>, Vec<u64>) = self.of.iter().zip(&self.external).map(place).unzip();
+        let pool_bytes = found.peaks.iter().copied().map(aligned).collect();
+        Placement { pool_bytes, pools: pools.into(), offsets: offsets.into() }
     }
 }
 
@@ -134,7 +144,7 @@ fn place_around(items: &Items, aside: &[bool], moves: u32) -> Option<Placement> 
     }
     let mut all = items.problem.clone();
     let mut core: Vec<usize> =
-        (0..aside.len()).filter(|&buffer| !aside[buffer]).map(|buffer| items.of[buffer]).collect();
+        (0..aside.len()).filter(|&buffer| !aside[buffer]).filter_map(|buffer| items.of[buffer]).collect();
     core.sort_unstable();
     core.dedup();
     let mut buffers: Vec<usmp::Buffer> = core.iter().map(|&buffer| all.buffers[buffer].clone()).collect();
@@ -225,16 +235,21 @@ pub fn is_right(graph: &CascaderGraph, program: &Program, placement: &Placement)
     }
     let lies = placement.pools.iter().zip(&placement.offsets);
     let slots: Vec<usmp::Slot> = lies.map(|(&pool, &offset)| usmp::Slot { pool: pool.0, offset }).collect();
+    let items = Items::new(graph, program);
     let mut peaks = vec![0; graph.device.memories().tensors().len()];
-    for (buffer, slot) in program.buffers.iter().zip(&slots).filter(|(buffer, _)| buffer.first_step < buffer.last_step)
-    {
-        let Some(peak) = peaks.get_mut(slot.pool as usize) else { return false };
-        *peak = (slot.offset + buffer.size_bytes).max(*peak);
+    for ((buffer, slot), external) in program.buffers.iter().zip(&slots).zip(&items.external) {
+        match external {
+            Some(pool) if (pool.0, 0) != (slot.pool, slot.offset) => return false,
+            None if buffer.first_step < buffer.last_step => {
+                let Some(peak) = peaks.get_mut(slot.pool as usize) else { return false };
+                *peak = (slot.offset + buffer.size_bytes).max(*peak);
+            }
+            Some(_) | None => {}
+        }
     }
     let rounded: Vec<u64> = peaks.iter().copied().map(aligned).collect();
-    let items = Items::new(graph, program);
-    let of_items =
-        (0..items.problem.buffers.len()).map(|item| items.of.iter().position(|&of| of == item).map(|at| slots[at]));
+    let of_items = (0..items.problem.buffers.len())
+        .map(|item| items.of.iter().position(|&of| of == Some(item)).map(|at| slots[at]));
     let answer = usmp::Placement { slots: of_items.flatten().collect(), peaks };
     usmp::check::check(&items.problem, &answer).is_ok() && rounded == placement.pool_bytes.to_vec()
 }

@@ -76,7 +76,8 @@ pub fn device_of(accelerator: &str) -> Device {
     };
     let (flash, sram) = (port("OffChipFlash", 1, 64, 0, 128), port("Sram", 8, 32, 32, 32));
     let pool = |port| Pool { port, limit_bytes: None };
-    let memories = Memories::new(vec![pool(sram)], pool(flash)).expect("two memories");
+    let memories =
+        Memories::with_inputs(vec![pool(sram)], pool(flash.clone()), Some(pool(flash))).expect("two memories");
     Device::ethos_u(accelerator, memories).expect("there is such a device")
 }
 
@@ -111,6 +112,7 @@ impl Network {
             is_output: false,
             updates: None,
             is_state: false,
+            external: None,
         };
         Network { tensors: vec![input].into(), parts: IdVec::default() }
     }
@@ -331,6 +333,7 @@ impl Network {
             is_output: false,
             updates: None,
             is_state: false,
+            external: None,
         });
         let [in_place, (block_depth, part_kernel)] =
             choose_encoding(&device(), &kernel, plane, [Layout::Nhwc; 2], &[]).expect("a block fits");
@@ -363,6 +366,13 @@ impl Network {
         self.tensors[output].is_output = true;
         CascaderGraph::new(self.tensors, self.parts, device).expect("a sample graph is right")
     }
+}
+
+/// A network whose input lies in flash.
+pub fn fed_from_flash(graph: &CascaderGraph) -> CascaderGraph {
+    let CascaderGraph { mut tensors, parts, device, .. } = graph.clone();
+    tensors[INPUT].external = Some(0);
+    CascaderGraph::new(tensors, parts, device).expect("nothing but the device reads it")
 }
 
 /// MobileNetV1 1.0/224 up to its last pointwise convolution.
@@ -425,7 +435,8 @@ pub fn realised(graph: &CascaderGraph, proposal: &Proposal) -> (Program, Placeme
 }
 
 fn live_bytes(buffer: &Buffer, step: u32) -> u64 {
-    if step < buffer.first_step || step >= buffer.last_step {
+    let is_external = !buffer.pools.contains(&Memories::SCARCE);
+    if is_external || step < buffer.first_step || step >= buffer.last_step {
         return 0;
     }
     let window = buffer.windows.iter().find(|window| window.first_step <= step && step < window.last_step);

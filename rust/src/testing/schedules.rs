@@ -19,7 +19,7 @@ use crate::search::arena;
 use crate::search::{arrange, search, uncascaded};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::testing::counted_bytes::counted_bytes;
-use crate::testing::networks::{device, device_of, realised, skips_rows, stacked, Network, INPUT};
+use crate::testing::networks::{device, device_of, fed_from_flash, realised, skips_rows, stacked, Network, INPUT};
 
 /// What a layer of `any_operations` is.
 #[derive(Clone, Copy, Debug)]
@@ -154,11 +154,20 @@ pub fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, resh
     net.finish(t)
 }
 
-/// Chains with residuals, joins and views.
+/// Chains with residuals, joins and views, the input among the tensors or in flash.
 pub fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
     let layers = prop::collection::vec((any::<bool>(), prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..4), 1..6);
-    (5i64..24, 5i64..24, layers, any::<bool>(), 0usize..8)
-        .prop_map(|(height, width, layers, residual, reshaped)| network([height, width], &layers, residual, reshaped))
+    (5i64..24, 5i64..24, layers, any::<[bool; 2]>(), 0usize..8).prop_map(
+        |(height, width, layers, choices, reshaped)| {
+            let [residual, external] = choices;
+            let graph = network([height, width], &layers, residual, reshaped);
+            if external {
+                fed_from_flash(&graph)
+            } else {
+                graph
+            }
+        },
+    )
 }
 
 fn whole(staged: bool) -> Staging {

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from ..artifact import NpuCall
 from ..layout import distinct_payloads
+from ..operations import INPUT_REGION
 from . import driver, graph, header, identity, memory, state, status
 from .data import words
 from .module import Module
 from .regions import used
 
-# Regions of an NPU call: weights, arena, and the fast memory, which is the arena as well unless there is one.
-_REGIONS = 3
+
+def _regions(module: Module) -> int:
+    """How many regions a call has: weights, arena, fast memory, which is the arena unless there is one, and inputs."""
+    return INPUT_REGION + len(module.external)
+
 
 _HOOKS = """#ifndef ETHOSCADE_BEFORE_CALL
 #define ETHOSCADE_BEFORE_CALL(network, number) ((void)0)
@@ -80,7 +84,7 @@ def _table(module: Module) -> str:
     for number, call in enumerate(artifact.calls):
         if isinstance(call, NpuCall):
             regions = used(call.payload)
-            bits = sum(1 << region for region in (range(_REGIONS) if regions is None else regions))
+            bits = sum(1 << region for region in (range(_regions(module)) if regions is None else regions))
             symbol = module.payload(payloads[call.payload])
             rows.append(f"  {{{symbol}, {len(call.payload)}, {bits}u, NULL}}")
         else:
@@ -136,13 +140,17 @@ def _prepare(module: Module) -> str:
     """Checks of all that the caller brings, before anything is written; then the state and the inputs."""
     prefix, ok = module.prefix, f"{module.macro}_{status.OK.name}"
     parameters = [p for p in header.run_parameters(module) if not p.endswith("devices")]
-    missing, copies = "", ""
+    missing, copies, line = "", "", f"{module.macro}_CACHE_LINE_BYTES"
     if not module.options.workspace_io:
         pointers = [f"inputs->{module.tensor_names[i]}" for i in module.inputs]
         pointers += [f"outputs->{module.tensor_names[i]}" for i in module.outputs]
         absent = " || ".join(["inputs == NULL", "outputs == NULL", *(f"{pointer} == NULL" for pointer in pointers)])
         missing = f"  if ({absent}) {{\n    return {module.macro}_{status.POINTER_MISSING.name};\n  }}\n"
-        copies = _copies(module, "inputs", module.inputs, "places.{0}", "inputs->{0}")
+        inside = tuple(index for index in module.inputs if index not in module.external)
+        copies = _copies(module, "inputs", inside, "places.{0}", "inputs->{0}")
+    odd = " || ".join(f"(uintptr_t)inputs->{module.tensor_names[i]} % {line} != 0" for i in module.external)
+    if odd:
+        missing += f"  if ({odd}) {{\n    return {module.macro}_{status.MISALIGNED.name};\n  }}\n"
     set_up = state.before_run(prefix, memory.arena_expression(module), _state_flag(module)) if module.has_state else ""
     return f"""static int32_t {prefix}_prepare({", ".join(parameters) or "void"})
 {{
@@ -224,16 +232,24 @@ def _bases(module: Module) -> str:
     prefix, macro = module.prefix, module.macro
     weights = "job->workspace_pools->weights" if module.weights_as == "pool" else module.weights_symbol
     told, fast, fast_size = "fast scratch, which is the arena as well", "job->base_addr[1]", f"{macro}_WORKSPACE_SIZE"
+    told_inputs = ", then inputs" if module.external else ""
+    inputs = "".join(
+        f"  job->base_addr[{region}] = (uint64_t)(uintptr_t)job->inputs.{module.tensor_names[index]};\n"
+        f"  job->base_addr_size[{region}] =\n"
+        f"      (regions & {1 << region}u) != 0 && {macro}_INPUT_CACHE_MAINTENANCE ? {_lines_of(module, index)} : 0;\n"
+        for region, index in enumerate(module.external, INPUT_REGION)
+    )
     if module.has_fast:
         told, fast_size = "the NPU's fast memory", f"{macro}_FAST_SIZE"
         fast = f"(uint64_t)(uintptr_t){memory.fast_expression(module, 'job->workspace_pools')}"
-    return f"""/* Whether the driver is told the weights' size, which it maintains caches by. Define it as 0 where
+    return f"""{_maintenance(module)}/* Whether the driver is told the weights' size, which it maintains \
+caches by. Define it as 0 where
  * the CPU never writes them. */
 #ifndef {macro}_WEIGHTS_CACHE_MAINTENANCE
 #define {macro}_WEIGHTS_CACHE_MAINTENANCE 1
 #endif
 
-/* Regions: 0 weights, 1 arena, 2 {told}. */
+/* Regions: 0 weights, 1 arena, 2 {told}{told_inputs}. */
 static void {prefix}_set_bases(struct {prefix}_job* job, uint32_t regions)
 {{
   job->base_addr[0] = (uint64_t)(uintptr_t){weights};
@@ -243,7 +259,24 @@ static void {prefix}_set_bases(struct {prefix}_job* job, uint32_t regions)
       (regions & 1u) != 0 && {macro}_WEIGHTS_CACHE_MAINTENANCE ? {macro}_WEIGHTS_CONSTANT_POOL_SIZE : 0;
   job->base_addr_size[1] = (regions & 2u) != 0 ? {macro}_WORKSPACE_SIZE : 0;
   job->base_addr_size[2] = (regions & 4u) != 0 ? {fast_size} : 0;
-}}"""
+{inputs}}}"""
+
+
+def _maintenance(module: Module) -> str:
+    if not module.external:
+        return ""
+    return f"""/* Whether the driver is told the inputs' sizes, which it maintains caches by. Define it as 0 where
+ * they lie in memory that the CPU never writes through a cache. */
+#ifndef {module.macro}_INPUT_CACHE_MAINTENANCE
+#define {module.macro}_INPUT_CACHE_MAINTENANCE 1
+#endif
+"""
+
+
+def _lines_of(module: Module, index: int) -> str:
+    """An input's bytes in whole cache lines."""
+    line = f"{module.macro}_CACHE_LINE_BYTES"
+    return f"({module.tensor(index).size_bytes} + {line} - 1) / {line} * {line}"
 
 
 def _begin_and_end(module: Module) -> str:
@@ -252,6 +285,7 @@ def _begin_and_end(module: Module) -> str:
     arguments = ", ".join(p for p in header.run_parameters(module, named=False) if p != "devices")
     kept = "    job->workspace_pools = workspace_pools;\n" if module.has_pools else ""
     kept += "" if module.options.workspace_io else "    job->outputs = *outputs;\n"
+    kept += "    job->inputs = *inputs;\n" if module.external else ""
     kept += f"    job->driver_result = 0;\n    status = {prefix}_reserve(job, devices);\n" if module.has_npu else ""
     released = f"  {prefix}_release(job);\n" if module.has_npu else ""
     finish = _finish(module, "job->outputs.", "job->workspace_pools" if module.has_pools else "", "job->arena")
@@ -289,7 +323,7 @@ def _one(module: Module) -> str:
   ++job->call;
   return {result};
 }}"""
-    return f"""{driver.invoke(module, _REGIONS)}
+    return f"""{driver.invoke(module, _regions(module))}
 
 static int32_t {prefix}_one(struct {prefix}_job* job)
 {{
@@ -356,7 +390,7 @@ static int32_t {prefix}_go_on(struct {prefix}_job* job)
     {prefix}_set_bases(job, call->regions);
     job->driver_result =
         ethosu_invoke_async(job->driver, call->payload, call->payload_size, job->base_addr,
-                            job->base_addr_size, {_REGIONS}, job->user_arg);
+                            job->base_addr_size, {_regions(module)}, job->user_arg);
     if (job->driver_result == 0) {{
       return {running};
     }}

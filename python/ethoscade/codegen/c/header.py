@@ -5,6 +5,7 @@ Owns the order and the words of the header; what is said of memory, statuses and
 
 from __future__ import annotations
 
+from ..operations import INPUT_REGION
 from . import driver, graph, identity, memory, state, status
 from .module import Module
 from .names import comment
@@ -24,7 +25,7 @@ def text(module: Module) -> str:
         graph.macros(module) if module.options.has_graph else "",
     )  # fmt: skip
     declared = _paragraphs(
-        f"/* Input tensor pointers. */\n{_struct(module, 'inputs', module.inputs)}",
+        f"/* Input tensor pointers{_told_external(module)}. */\n{_struct(module, 'inputs', module.inputs)}",
         f"/* Output tensor pointers. */\n{_struct(module, 'outputs', module.outputs)}",
         memory.pools(module),
         _devices(module),
@@ -125,6 +126,15 @@ def _struct(module: Module, what: str, indices: tuple[int, ...]) -> str:
     return f"struct {module.prefix}_{what} {{\n{members}\n}};"
 
 
+def _told_external(module: Module) -> str:
+    if not module.external:
+        return ""
+    return (
+        ". The NPU reads the bytes there while a run goes on: in memory that it\n"
+        " * reaches, each begun with a cache line and with the rest of its last line to itself"
+    )
+
+
 def _devices(module: Module) -> str:
     if not module.has_npu:
         return ""
@@ -146,6 +156,8 @@ def _run(module: Module) -> str:
         ends = "Inputs are where the functions below say, and so are outputs afterwards."
     else:
         ends = "Nothing is copied for a pointer to the places that the functions below tell."
+    if module.external:
+        ends = "Inputs stay where they are; no output is copied to the place that the function below tells."
     alone = "Not reentrant: every run uses the same arena." if not module.has_pools else (
         "Reentrant in different pools."
     )  # fmt: skip
@@ -154,6 +166,10 @@ def _run(module: Module) -> str:
 
 def _maps(module: Module) -> str:
     prefix, parameter = module.prefix, memory_parameter(module)
+    if module.external:
+        return f"""/* Where outputs lie in the arena, valid until the next run; inputs are the caller's, and NULL. */
+struct {prefix}_inputs {prefix}_map_inputs({parameter});
+struct {prefix}_outputs {prefix}_map_outputs({parameter});"""
     return f"""/* Where inputs and outputs lie in the arena. Firmware that fills and reads these places needs no memory
  * beside it. Inputs must be filled again before every run; outputs are valid until the next inputs are filled in. */
 struct {prefix}_inputs {prefix}_map_inputs({parameter});
@@ -168,7 +184,9 @@ def _job(module: Module) -> str:
     pools = f"  struct {prefix}_workspace_pools* workspace_pools;\n" if module.has_pools else ""
     declared = "struct ethosu_driver;\n" if module.has_npu else ""
     driver_of = "  struct ethosu_driver* driver;\n  void* user_arg;\n" if module.has_npu else ""
-    bases = "  uint64_t base_addr[3];\n  size_t base_addr_size[3];\n" if module.has_npu else ""
+    count = INPUT_REGION + len(module.external)
+    bases = f"  uint64_t base_addr[{count}];\n  size_t base_addr_size[{count}];\n" if module.has_npu else ""
+    outputs += f"  struct {prefix}_inputs inputs;\n" if module.external else ""
     reserved = "  int32_t is_reserved;\n  int driver_result;\n" if module.has_npu else ""
     private = "what is in it but driver_result" if module.has_npu else "what is in it"
     return f"""/* A run on its way; {private} is the sources' business. */

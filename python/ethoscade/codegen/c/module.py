@@ -73,6 +73,11 @@ class Module:
         return tuple(dict.fromkeys(self.artifact.graph.given))
 
     @property
+    def external(self) -> tuple[int, ...]:
+        """External inputs, by region from 3 on."""
+        return self.artifact.external
+
+    @property
     def outputs(self) -> tuple[int, ...]:
         """The tensors that the caller gets, each once."""
         return tuple(dict.fromkeys(self.artifact.graph.handed_out))
@@ -103,7 +108,12 @@ class Module:
         return f"arena + {self.artifact.offsets[index]}"
 
     def place(self, index: int, arena: str) -> str:
-        """The C expression for where an input or an output lies; `arena` is that for the arena."""
+        """The C expression for where an input or output lies.
+
+        `arena` is that for the arena; an external input has NULL.
+        """
+        if index in self.external:
+            return "NULL"
         if self.tensor(index).is_constant:
             return f"(void*)(uintptr_t){self.constant(index)}"
         return f"{arena} + {self.artifact.offsets[index]}"
@@ -147,6 +157,12 @@ def make(artifact: Artifact, options: COptions) -> Module:
         raise CodegenError(
             f"'{artifact.name}' keeps state in its arena from one run to the next (variable "
             f"'{graph.variables[0].name}'): it cannot share the arena with other networks; compile it by itself"
+        )
+    if artifact.external and (options.workspace_io or options.has_graph):
+        choice = "workspace_io, by which inputs stay in the arena," if options.workspace_io else "executor 'graph'"
+        raise CodegenError(
+            f"'{artifact.name}' reads its inputs in a memory of their own, which {choice} has no word for: leave one "
+            f"of the two out"
         )
     outer = {index: graph.tensors[index].name for index in (*graph.given, *graph.handed_out)}
     name = options.module_name or module_identifier(artifact.name)

@@ -8,7 +8,7 @@ use crate::model::device::{DescribedUnit, Device, Dma, Engine, Unit};
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{PartId, PoolId};
 use crate::model::memory::{Memories, Pool};
-use crate::model::operation::{Cost, Home, Layout, NpuOperation, OperationKind, Slab, StripeOperation};
+use crate::model::operation::{Cost, Home, Layout, NpuOperation, OperandPools, OperationKind, Slab, StripeOperation};
 use crate::model::plan::{Plan, Staging};
 use crate::model::program::{Placement, Program, Step};
 use crate::npu::timing::Port;
@@ -84,6 +84,7 @@ impl Case {
                 output: slab(self.kernel.ofm_depth),
                 padding: [self.kernel.kernel[0] / 2; 4],
                 constants: Home::Constants,
+                pools: OperandPools::NEAR,
             },
         )
     }

@@ -3,8 +3,6 @@
 //! Owns this translation. Knows no cost and chooses nothing.
 
 use crate::model::device::timed_region;
-use crate::model::ids::PoolId;
-use crate::model::memory::Memories;
 use crate::model::operation::{
     self as model, Block, Element, Home, Layout, NpuOperation, OperationKind, SecondOperand, Slab, StripeOperation,
 };
@@ -15,35 +13,15 @@ use crate::npu::operation::{
 };
 use crate::npu::timing::system::CONSTANTS_REGION;
 
-/// In which pools of tensors an operation's bytes lie: inputs, output, and its constants, unless these are at home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OperandPools {
-    /// Of each input.
-    pub inputs: [PoolId; 2],
-    /// Of the output.
-    pub output: PoolId,
-    /// Of constants that were copied.
-    pub constants: PoolId,
-}
-
-impl OperandPools {
-    /// All in the scarce pool.
-    pub const NEAR: OperandPools =
-        OperandPools { inputs: [Memories::SCARCE; 2], output: Memories::SCARCE, constants: Memories::SCARCE };
-}
 /// Bytes of a channel's scale record.
 const SCALE_BYTES: u64 = 10;
 /// Scale records are padded to this number of bytes.
 const SCALE_ALIGNMENT: u64 = 16;
 
-/// An operation in the simulator's terms, with all that it touches in the scarce pool.
-pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
-    described_at(op, block, OperandPools::NEAR)
-}
-
 /// An operation in the simulator's terms. Addresses, zero points and scales have no part in its cost; regions are those of
 /// the timing model.
-pub fn described_at(op: &StripeOperation, block: Block, pools: OperandPools) -> operation::Kernel {
+pub fn described(op: &StripeOperation, block: Block) -> operation::Kernel {
+    let pools = op.pools;
     let kernel = op.kernel;
     let constants_region = match op.constants {
         Home::Constants => CONSTANTS_REGION,

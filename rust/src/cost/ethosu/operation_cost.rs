@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::blocks::blocks;
-use super::described::{described, described_at, OperandPools};
+use super::described::described;
 use super::weight_orders::{ordered, orders};
 use crate::model::device::{timed_region, EthosU};
 use crate::model::ids::PoolId;
@@ -36,12 +36,12 @@ pub struct PlannedKernel {
     pub shram: operation::ShramLayout,
 }
 
-/// An operation with a given block, whose bytes lie in these pools.
+/// An operation with a given block.
 ///
 /// # Panics
 /// If the operation has more different blocks than the referee looks at, which no graph within SHRAM has.
-pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block, pools: OperandPools) -> PlannedKernel {
-    let kernel = described_at(op, block, pools);
+pub fn planned(npu: &EthosU, op: &StripeOperation, block: Block) -> PlannedKernel {
+    let kernel = described(op, block);
     let cost = kernel::cost(&kernel, npu.accelerator, false, &npu.system, &npu.rules);
     PlannedKernel {
         shape: KernelShape::of(&kernel),

@@ -11,7 +11,6 @@ use smallvec::SmallVec;
 use super::addresses::address;
 use super::block_dependency::{Access, Reading, Recent};
 use super::constants::{self, Constants};
-use super::described::OperandPools;
 use super::operation_cost::{copy_cost, planned, table_cost, PlannedKernel};
 use super::register_image::{Image, Setting};
 use super::surface::Surface;
@@ -19,7 +18,7 @@ use crate::model::device::{EthosU, LookUpArea, KERNELS_IN_FLIGHT};
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, PartId, Piece, PoolId, TableId, TensorId};
 use crate::model::memory::Memories;
-use crate::model::operation::{Block, Element, LookUpTable, NpuOperation, Source};
+use crate::model::operation::{Block, Element, LookUpTable, NpuOperation, OperandPools, Source, StripeOperation};
 use crate::model::program::{ByteRange, CopySource, Placement, Program, Step, Stripe, View};
 use crate::npu::registers::Register;
 use crate::npu::timing::kernel::KernelCost;
@@ -397,8 +396,8 @@ impl PlacedProgram<'_> {
         };
         known.entry(geometry).or_insert_with(|| {
             let operation = kernel.with(geometry.source).expect("a stripe's constants are encoded");
-            let op = stripe.operation(self.graph, &operation);
-            let kernel = planned(self.npu, &op, stripe.cost.block, geometry.pools);
+            let op = StripeOperation { pools: geometry.pools, ..stripe.operation(self.graph, &operation) };
+            let kernel = planned(self.npu, &op, stripe.cost.block);
             CostedKernel { operation, kernel, steps: [None, None, None, None] }
         })
     }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::blocks::{extents, MAX_BLOCK};
-use super::described::{described, OperandPools};
+use super::described::described;
 use super::floor;
 use super::operation_cost::{beside_copies, best_block, planned};
 use super::stream_tests::held;
@@ -12,8 +12,8 @@ use crate::model::device::{Device, EthosU, Unit};
 use crate::model::ids::TableId;
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
-    Element, Function, Home, Layout, LookUpTable, NpuOperation, OperationKind, SecondOperand, Slab, StripeOperation,
-    Upscale,
+    Element, Function, Home, Layout, LookUpTable, NpuOperation, OperandPools, OperationKind, SecondOperand, Slab,
+    StripeOperation, Upscale,
 };
 use crate::npu::operation::Operand2;
 use crate::npu::registers::Register;
@@ -61,23 +61,21 @@ fn op<'a>(kernel: &'a NpuOperation, plane: [i64; 2], layout: Layout, constants: 
         output: slab(plane, layout, (kernel.ofm, kernel.ofm_depth)),
         padding: [0; 4],
         constants,
+        pools: OperandPools::NEAR,
     }
 }
 
 #[test]
 fn weights_read_in_place_cost_flash_time_for_each_spatial_block() {
     let kernel = NpuOperation { block_depth: 64, ..kernel(OperationKind::Convolution, 1, [512, 512]) };
-    let in_place =
-        planned(&npu(), &op(&kernel, [14, 14], Layout::Nhwc, Home::Constants), [8, 8, 64], OperandPools::NEAR);
+    let in_place = planned(&npu(), &op(&kernel, [14, 14], Layout::Nhwc, Home::Constants), [8, 8, 64]);
     assert!(in_place.cost.alone.ceil() >= 4 * kernel.constant_bytes);
 }
 
 #[test]
 fn bricks_spare_the_arena_short_runs() {
     let kernel = NpuOperation { block_depth: 32, ..kernel(OperationKind::Convolution, 1, [64, 64]) };
-    let alone = |layout| {
-        planned(&npu(), &op(&kernel, [28, 28], layout, Home::Arena), [8, 14, 32], OperandPools::NEAR).cost.alone
-    };
+    let alone = |layout| planned(&npu(), &op(&kernel, [28, 28], layout, Home::Arena), [8, 14, 32]).cost.alone;
     assert!(alone(Layout::Nhcwb16) < alone(Layout::Nhwc));
 }
 
@@ -198,7 +196,7 @@ proptest! {
                     }
                     let most = floor.planes.iter().find(|(depth, _)| *depth == block[2].min(whole.ofm_depth));
                     prop_assert!(most.is_none_or(|(_, most)| *most >= block[0].min(height) * block[1].min(width)));
-                    sum += planned(&npu, &op, block, OperandPools::NEAR).cost.least.ceil();
+                    sum += planned(&npu, &op, block).cost.least.ceil();
                 }
             }
         }

@@ -103,6 +103,7 @@ impl From<GraphError> for PyErr {
                 set.set_item("tensor", tensor)?;
                 set.set_item("value", fault)
             }),
+            GraphError::External { tensor, .. } => raised(message, "external", |set| set.set_item("tensor", tensor)),
             GraphError::Empty { tensor } => raised(message, "empty", |set| set.set_item("tensor", tensor)),
         }
     }

@@ -25,6 +25,7 @@ struct TensorSpec {
     is_output: bool,
     updates: Option<u32>,
     is_state: bool,
+    external: Option<u32>,
 }
 
 #[derive(FromPyObject)]
@@ -154,6 +155,7 @@ fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
         is_output: spec.is_output,
         updates: spec.updates.map(TensorId),
         is_state: spec.is_state,
+        external: spec.external,
     })
 }
 

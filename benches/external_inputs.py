@@ -1,0 +1,83 @@
+"""Networks whose inputs lie in flash, beside the same with their inputs in the SRAM.
+
+    python benches/external_inputs.py [MODEL ...] [--seeds N] [--write]
+
+For an Ethos-U55 with 256 MACs, Ethos_U55_High_End_Embedded, Shared_Sram, `io="int8"`. A row for each model: bytes of
+the inputs, both floors, cycles there, the least SRAM within 2.5 times the cycles of the fastest schedule, the fewest
+cycles. The schedule at the external floor must be exact, free of hazards, and touch as many bytes as promised.
+`--write` puts the table into docs/input-memory.md. Exit status 3 if anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import ethoscade
+from ethoscade.judge.verification import Verification
+from ethoscade.pipeline.curve import Curve
+from harness import named_models
+
+MODELS = (
+    "vww_96_int8", "person_detect", "tinyengine_vww", "mobilenetv2_160_035", "blazeface_front_128",
+    "mobilenet_v2_1.0_224_ptq", "mobilenet_v1_1.0_224_embed_uint8", "movenet_singlepose_192",
+)  # fmt: skip
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "input-memory.md"
+HEAD = (
+    "| model | inputs | floor, inputs in SRAM | external | Mcycles there | external | at 2.5 times the fewest cycles "
+    "| external | fewest Mcycles | external |\n| --- " + "| ---: " * 9 + "|\n"
+)
+MEMORY = "OffChipFlash"
+
+
+def row(model: Path, seeds: int) -> tuple[str, bool]:
+    """The row of a model, and whether what it says is right."""
+    inside = ethoscade.frontier(model, io="int8")
+    prepared = ethoscade.prepare(model, io="int8", input_memory=MEMORY)
+    outside = prepared.frontier()
+    smallest = prepared.compile(optimise="size")
+    check: Verification = smallest.verify(seeds=seeds)
+    fits = check.sram_touched_bytes == smallest.sram_bytes == outside.floor_bytes
+    size = sum(smallest.artifact.graph.tensors[index].size_bytes for index in smallest.artifact.external)
+    cells = [model.stem, f"{size:,}", f"{inside.floor_bytes:,}", f"{outside.floor_bytes:,}"]
+    cells += [_millions(curve.points[0][1]) for curve in (inside, outside)]
+    cells += [f"{_within(curve):,}" for curve in (inside, outside)]
+    cells += [_millions(curve.points[-1][1]) for curve in (inside, outside)]
+    return f"| {' | '.join(cells)} |\n", check.ok and check.hazards == 0 and fits
+
+
+def _within(curve: Curve) -> int:
+    """The least bytes of at most 2.5 times the fewest cycles."""
+    most = 2.5 * curve.points[-1][1]
+    return next(size for size, cycles in curve.points if cycles <= most)
+
+
+def _millions(cycles: int) -> str:
+    return f"{cycles / 1e6:.3f}"
+
+
+def main() -> int:
+    """Prints the table; 3 if something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--seeds", type=int, default=1, help="inputs to verify with")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/input-memory.md")
+    args = parser.parse_args()
+    print(HEAD, end="", flush=True)
+    rows, wrong = [], []
+    for model in named_models(args.models):
+        text, is_right = row(model, args.seeds)
+        print(text, end="", flush=True)
+        rows.append(text)
+        wrong += [] if is_right else [model.stem]
+    if args.write and not wrong:
+        before, _, after = PAGE.read_text(encoding="utf-8").partition(HEAD)
+        behind = after.partition("\n\n")[2]
+        PAGE.write_text(f"{before}{HEAD}{''.join(rows)}\n{behind}", encoding="utf-8")
+    print(f"{len(rows)} models; wrong: {', '.join(wrong) or 'none'}")
+    return 3 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
