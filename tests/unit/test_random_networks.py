@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -194,6 +195,20 @@ def test_windows_are_drawn_in_all_their_forms(attributes: Seen, seen: Seen, kind
         assert attributes[kind, f"window.stride_{axis}"] >= {1, 2, 3}
         assert attributes[kind, f"window.dilation_{axis}"] >= {1, 2}
     assert seen[kind, "scales"] == seen[kind, "batch"] == {True, False}
+
+
+def test_pads_of_three_dimensions_are_drawn_ahead_of_windows(graphs: list[Graph]) -> None:
+    """As Keras writes a causal Conv1D: PAD, one dimension more by either operator, and a window, dilated or not."""
+    found = set()
+    for graph in graphs:
+        makers = {t: op for op in graph.operators for t in op.outputs}
+        for op in graph.operators:
+            renamed = makers.get(op.input(0)) if op.kind in ("CONV_2D", "DEPTHWISE_CONV_2D") else None
+            pad = makers.get(renamed.input(0)) if renamed and renamed.kind in ("EXPAND_DIMS", "RESHAPE") else None
+            if pad and pad.kind == "PAD" and len(graph.read(pad).shape) == 3:
+                window = op.attrs.window  # type: ignore[union-attr]
+                found.add((op.kind, renamed.kind, window.dilation_h * window.dilation_w > 1))  # type: ignore[union-attr]
+    assert found == set(itertools.product(("CONV_2D", "DEPTHWISE_CONV_2D"), ("EXPAND_DIMS", "RESHAPE"), (True, False)))
 
 
 @pytest.mark.parametrize("kind", ["ADD", "CONCATENATION", "FULLY_CONNECTED", "QUANTIZE", "RESHAPE"])

@@ -57,7 +57,7 @@ FOLDED = keyed(
     ),
     {
         "PACK": "a constant, of short constants of integers",
-        "PAD": "part of the windows of the convolutions that read it, for height and width of 4 dimensions",
+        "PAD": "part of the windows of the convolutions that read it, where it pads their height and width",
         "SHAPE": "a constant",
         "STRIDED_SLICE": "a constant, of a short constant of integers",
     },
@@ -76,7 +76,8 @@ def simplify(graph: Graph, on_npu: OnNpu, elements: Elements = _unknown) -> Grap
     which make more of them, as do rows of constants; reshapes and identical requantisations next, since they stand
     between a convolution and its RELU; activations; pads; chains of functions
     of one element, whose results `elements` knows; products of matrices last, behind all that may make a constant.
-    Every change removes an operator, makes a table of functions of floats or a BATCH_MATMUL, so this ends. Raises
+    Every change removes an operator, or makes a table of functions of floats, a BATCH_MATMUL, or a RESHAPE of a PAD, so
+    this ends. Raises
     `ModelFormatError` for a contradiction that folding uncovers.
     """
     while True:

@@ -5,6 +5,7 @@ Owns the odds within each of these rows; like `drawing`'s, each draw takes a val
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -113,8 +114,28 @@ def clamped(draw: Drawing, x: Value) -> Value:
 
 
 def padded(draw: Drawing, x: Value) -> Value:
-    """PAD of an image, now and then another one or a RESHAPE of its rows, and a convolution."""
+    """PAD of an image, now and then another one or a RESHAPE of its rows, and a convolution; or `_causal`."""
+    if draw.chance(0.4):
+        return _causal(draw, x)
     b, x = draw.builder, draw.image(x)
     for _ in range(draw.integer(1, 2)):
         x = b.pad(x, [(0, 0), *((draw.integer(0, 2), draw.integer(0, 2)) for _ in range(2)), (0, 0)])
     return draw.conv(draw.reshape(x) if draw.chance(0.3) else x)
+
+
+def _causal(draw: Drawing, x: Value) -> Value:
+    """PAD of three dimensions, mostly ahead of the pixels alone, one dimension more, and a convolution along them."""
+    b, x = draw.builder, draw.image(x)
+    batch, *plane, depth = x.shape
+    x = draw.reshaped(x, (batch, math.prod(plane), depth))
+    taps, dilation = draw.integer(1, 4), draw.integer(1, 3)
+    behind = draw.integer(0, 2) if draw.chance(0.3) else 0
+    x = b.pad(x, [(0, 0), ((taps - 1) * dilation, behind), (0, 0)])
+    wide = draw.chance(0.7)
+    shape = (batch, 1, *x.shape[1:]) if wide else (batch, x.shape[1], 1, depth)
+    x = draw.reshaped(x, shape) if draw.chance(0.7) else b.reshape(x, shape)
+    kernel, steps = ((1, taps), (1, dilation)) if wide else ((taps, 1), (dilation, 1))
+    padding = "VALID" if draw.chance(0.8) else "SAME"
+    if draw.chance(0.4):
+        return b.depthwise(x, kernel, dilation=steps, padding=padding)
+    return b.conv2d(x, draw.channels(), kernel, dilation=steps, padding=padding, activation=draw.activation())
