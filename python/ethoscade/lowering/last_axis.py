@@ -83,12 +83,13 @@ def largest(make: Maker, source: int, shape: tuple[int, ...]) -> FeatureMap:
 
 
 def total(make: Maker, ifm: FeatureMap, pixels: int) -> FeatureMap:
-    """The sum of each of the `pixels` of a tensor that is `seen` so, all of them as the channels of one.
+    """The sum of each of the `pixels` of a tensor that is `seen` so, all of them as `cut` has the channels of one pixel.
 
-    Of more than it can have those of a row are.
+    Where these are more than a dimension can have, the pixels of a row are the channels.
     """
     found = make.sum(ifm)
     rows, columns, _ = found.shape
     if rows * columns > pixels:
         found = make.sum(replace(found, shape=(1, 1, rows)))
-    return replace(found, shape=(1, 1, pixels) if pixels <= limits.MAX_DIMENSION else (rows, 1, columns))
+    shape = cut(pixels)
+    return replace(found, shape=shape if max(shape) <= limits.MAX_DIMENSION else (rows, 1, columns))
