@@ -118,7 +118,9 @@ class ByteChains:
         """Rows (columns) [start, end) of an input that each row of the output surely needs, never none."""
         extent = self.tensors[read.tensor].plane[axis]
         count = self.tensors[spec.outputs[0]].plane[axis]
-        if spec.kernel is None or read.strides or read.plane != self.tensors[read.tensor].plane:
+        # Whole rows are there for one that sees other columns.
+        is_aligned = not read.strides and read.plane[: axis + 1] == self.tensors[read.tensor].plane[: axis + 1]
+        if spec.kernel is None or not is_aligned:
             return [(0, extent)] * count
         dilation, found = spec.kernel.dilation[axis], []
         for row in range(count):

@@ -172,11 +172,11 @@ class Rows:
         return sum(self.bytes_of(t) for t in held) + spec.workspace_bytes
 
     def _needs(self, part: int, tensor: int, row: int) -> tuple[int, int]:
-        """Rows [start, end) of an input that one output row needs; all of them where the Part sees another plane."""
+        """Rows [start, end) of an input that one output row needs; all of them where the Part sees other rows."""
         spec = self.parts[part]
         read = next(read for read in spec.inputs if read.tensor == tensor)
         height = self.tensors[tensor].plane[0]
-        if read.strides or read.plane != self.tensors[tensor].plane:
+        if read.strides or read.plane[0] != height:
             return 0, height
         shape, start = _core.propagate(read.propagator, (1, 1, 1, 1), (0, row, 0, 0))
         return max(start[1], 0), min(start[1] + shape[1], height)

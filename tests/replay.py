@@ -141,8 +141,11 @@ def _read(operations: Sequence[NpuOperation], program: Program) -> list[np.ndarr
             for number in makers.get(view.tensor.id, []):
                 ofm = operations[number].ofm
                 if (*view.plane, view.pixel_channels) != (*ofm.plane, ofm.pixel_channels):
-                    # Seen in another shape, it is read where it lies whole.
-                    read[number][:] = True
+                    # Seen in another shape, it is read in whole rows, or where it lies whole.
+                    rows = slice(None)
+                    if _sees_rows(view, ofm):
+                        rows = slice(*(max(0, at - ofm.corner[0]) for at in (slab.y0, slab.y1)))
+                    read[number][rows] = True
                 elif _made_or_read(view) & _made_or_read(ofm):
                     row, column = ofm.corner
                     y0, y1, x0, x1 = (max(0, at) for at in _less(slab, row, column))
@@ -183,11 +186,17 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
                 continue
             held = cells[slab.buffer]
             if view.strides is not None or held.shape != (slab.rows, slab.columns):
-                # Seen with other rows and columns than its maker's: then all of it must be there, and in order.
-                assert _in_place(view, slab), f"{operation.name}: {slab} is not {view.shape} in place"
                 assert view.layout is Layout.NHWC, f"{operation.name} sees bricks in another shape"
                 maker = next(o for o in operations if _holds(program.buffers[slab.buffer], o.ofm, view))
                 height, width = maker.ofm.plane
+                if _sees_rows(view, maker.ofm) and held.shape == (slab.rows, width):
+                    # Seen with other columns than its maker's: then whole rows must be there.
+                    assert (slab.columns, slab.origin_x) == (view.plane[1], 0), f"{operation.name}: {slab} of {view}"
+                    rows = Slab(slab.buffer, slab.y0, slab.y1, 0, width, slab.rows, width, slab.origin_y, 0)
+                    assert (_names(rows) == held[_cells(rows)]).all(), f"{operation.name}: {slab} holds other rows"
+                    continue
+                # Seen with other rows: then all of it must be there, and in order.
+                assert _in_place(view, slab), f"{operation.name}: {slab} is not {view.shape} in place"
                 assert held.shape == (height, width), f"{operation.name}: {slab} is not all of its tensor"
                 assert (held == _names(Slab(slab.buffer, 0, height, 0, width, height, width))).all()
                 continue
@@ -410,6 +419,11 @@ def check_program(operations: Sequence[NpuOperation], program: Program) -> None:
 def _holds(buffer: ProgramBuffer, made: FeatureMap, view: FeatureMap) -> bool:
     """Whether what an operation makes is in the buffer that a view looks at; state may lie in that of its old value."""
     return made.tensor.id == view.tensor.id or (buffer.tensor is not None and made.tensor.graph_tensor == buffer.tensor)
+
+
+def _sees_rows(view: FeatureMap, made: FeatureMap) -> bool:
+    """Whether a view has the rows of what an operation makes, whatever its columns."""
+    return view.strides is None and view.plane[0] == made.plane[0]
 
 
 def _in_place(view: FeatureMap, slab: Slab) -> bool:

@@ -37,6 +37,8 @@ mod complaint;
 
 pub use complaint::Complaint;
 
+use std::ops::Range;
+
 use crate::checker::channels::{ChannelSets, NOTHING, WHOLE};
 use crate::model::device::LookUpArea;
 use crate::model::graph::{CascaderGraph, Input, Work};
@@ -274,7 +276,12 @@ impl<'a> Replay<'a> {
         }
         let names = || (part.name.clone(), tensor.name.clone());
         let reshaped = input.plane != tensor.plane || input.strides.is_some();
-        if reshaped && !self.holds_all(view, input.plane, input.tensor) {
+        let rows = if input.plane[0] == tensor.plane[0] && input.strides.is_none() {
+            needed[0].0..needed[0].1 + 1
+        } else {
+            0..tensor.plane[0]
+        };
+        if reshaped && !self.holds_rows(view, input.plane, input.tensor, rows) {
             let (part, tensor) = names();
             return Err(Complaint::Reshaped { step, part, tensor });
         }
@@ -301,14 +308,19 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Whether the view's buffer, laid out as the plane that is seen, holds every pixel of a tensor in the maker's order.
-    fn holds_all(&self, view: &View, plane: [i64; 2], tensor: TensorId) -> bool {
+    /// Whether the view's buffer holds all pixels of some rows of a tensor in the maker's order.
+    ///
+    /// It is laid out as the plane that is seen. Only if that has the maker's rows may the buffer be short of some.
+    fn holds_rows(&self, view: &View, plane: [i64; 2], tensor: TensorId, rows: Range<i64>) -> bool {
         let [height, width] = self.graph.tensors[tensor].plane;
-        let buffer = &self.program.buffers[view.buffer];
-        let in_place = buffer.capacity == [height, width] && view.capacity == plane && view.origin == [0, 0];
+        let capacity = self.program.buffers[view.buffer].capacity;
+        let in_place = capacity == [height, width] && view.capacity == plane && view.origin == [0, 0];
+        let by_rows = plane[0] == height && capacity[1] == width && view.capacity == [capacity[0], plane[1]];
         let cells = &self.cells[view.buffer];
-        let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
-        in_place && pixels.zip(cells).all(|((y, x), cell)| *cell == Some((tensor, y, x, WHOLE)))
+        let first = |y: i64| (y - view.origin[0]).rem_euclid(capacity[0]) * width;
+        let mut pixels = rows.flat_map(|y| (0..width).map(move |x| (y, x)));
+        (in_place || by_rows && view.origin[1] == 0)
+            && pixels.all(|(y, x)| cells[(first(y) + x) as usize] == Some((tensor, y, x, WHOLE)))
     }
 
     fn load(&mut self, step: usize, part: PartId, table: LookUpTable, slot: u32) -> Result<(), Complaint> {

@@ -9,6 +9,7 @@ import pytest
 from end_to_end import carry_out, network_of
 from ethoscade.ir import DType
 from ethoscade.lowering import last_axis
+from ethoscade.lowering.npu import OperationKind
 from ethoscade.pipeline.searches import explore
 from ethoscade.scheduling.schedule import from_proposal
 from ethoscade.testing import ModelBuilder, mobilenet_v1
@@ -62,3 +63,40 @@ def test_softmax_is_no_classifiers_floor() -> None:
     """Images that small leave the thousand classes as the largest tensor."""
     model = mobilenet_v1(0.25, 32)
     assert ethoscade.frontier(model).floor_bytes <= 3456
+
+
+@pytest.mark.parametrize(
+    ("shape", "plane"),
+    [
+        # A row's pixels, so that stripes of rows pass.
+        ((1, 32, 32, 19), (32, 1, 32)),
+        ((2, 8, 40, 4), (16, 1, 40)),
+        # Few rows, or such as the NPU would work on an eighth more of: as of one pixel.
+        ((1, 4, 756, 16), (27, 1, 112)),
+        ((1, 41, 41, 4), (1, 1, 1681)),
+        ((1, 1000, 1, 4), (25, 1, 40)),
+        # Not many pixels.
+        ((1, 11, 11, 4), (1, 1, 121)),
+    ],
+)
+def test_numbers_of_pixels_are_channels(shape: tuple[int, ...], plane: tuple[int, int, int]) -> None:
+    b = ModelBuilder()
+    b.softmax(b.input(shape))
+    operations = network_of(b.build()).npu.operations
+    found = [operation.ofm.shape for operation in operations if operation.kind is OperationKind.CLZ]
+    assert found == [plane]
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    # Of the logarithm's sixty operations no one cascade is made.
+    [("softmax", 2), ("l2_normalization", 4), ("log_softmax", 7)],
+)
+def test_numbers_of_pixels_roll_with_the_rows(kind: str, numbers: int) -> None:
+    """The image lies whole, and at once fewer than so many numbers of 32 bits for each pixel; some thirty are made."""
+    pixels, channels = 64 * 16, 19
+    b = ModelBuilder()
+    b.conv2d(getattr(b, kind)(b.input((1, 64, 16, channels))), 1, 3)
+    compiled = ethoscade.compile(b.build(), optimise="size")
+    assert compiled.sram_bytes < pixels * (channels + numbers * 4)
+    assert compiled.verify(1).ok

@@ -1,7 +1,7 @@
 """L2_NORMALIZATION over the last axis: the sum of squares, one over its root by Newton steps, and a product.
 
-The last axis is a pixel's channels; an image stays an image. What is one number for each pixel is seen as the channels
-of a single one, as in SOFTMAX. Numbers are the reference kernel's: the sum, shifted by pairs of bits to 2^27 or more,
+The last axis is a pixel's channels; an image stays an image. What is one number for each pixel is seen as channels, as
+in SOFTMAX. Numbers are the reference kernel's: the sum, shifted by pairs of bits to 2^27 or more,
 is Q3.28 between 1/4 and 1, and five Newton steps from 1 find one over its root, between 1 and 2. No step leaves 32 bits
 for sums below 2^27: all of these were tried.
 """

@@ -1,7 +1,7 @@
 """Tensors as operators see them that work along the last axis: pixels with its elements as channels.
 
-Owns how many channels of a single pixel become rows of fewer, which stripes can cut, how such a pixel is summed, and
-what such operators demand of their channels.
+Owns how many channels of a single pixel become rows of fewer, which stripes can cut, how such a pixel is summed, where
+the sums of pixels lie, and what such operators demand of their channels.
 """
 
 from __future__ import annotations
@@ -83,13 +83,16 @@ def largest(make: Maker, source: int, shape: tuple[int, ...]) -> FeatureMap:
 
 
 def total(make: Maker, ifm: FeatureMap, pixels: int) -> FeatureMap:
-    """The sum of each of the `pixels` of a tensor that is `seen` so, all of them as `cut` has the channels of one pixel.
+    """The sum of each of the `pixels` of a tensor that is `seen` so, the sums of a row as channels of one pixel.
 
-    Where these are more than a dimension can have, the pixels of a row are the channels.
+    Thus stripes of the tensor's rows pass. Of few rows, or where the NPU would work on an eighth more channels, the
+    sums are cut as the channels of a single pixel are, if there are not too many.
     """
     found = make.sum(ifm)
     rows, columns, _ = found.shape
     if rows * columns > pixels:
         found = make.sum(replace(found, shape=(1, 1, rows)))
-    shape = cut(pixels)
-    return replace(found, shape=shape if max(shape) <= limits.MAX_DIMENSION else (rows, 1, columns))
+    by_rows, shape = (rows, 1, columns), cut(pixels)
+    is_even = rows >= _GRANULE and 8 * rows * -(-columns // _GRANULE) <= 9 * -(-pixels // _GRANULE)
+    is_wide = pixels > MOST_IN_ONE_PIXEL and is_even
+    return replace(found, shape=by_rows if is_wide or max(shape) > limits.MAX_DIMENSION else shape)

@@ -1,6 +1,6 @@
 """LOG_SOFTMAX over the last axis: as SOFTMAX a maximum, a table and a sum of exponentials; then the sum's logarithm.
 
-The logarithm is one number for each pixel, all of them seen as the channels of a single one. It is found as the
+The logarithm is one number for each pixel, seen as the channels of others. It is found as the
 reference kernels find it: the sum is normalised to between the root of 1/2 and 1, of which a quotient of polynomials is
 the logarithm, and its power of two is added. Distances from the maximum are looked up a second time, as numbers from
 which the logarithm is taken off.

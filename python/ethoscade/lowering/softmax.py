@@ -2,10 +2,10 @@
 
 The last axis is a pixel's channels; an image stays an image. Exponentials are looked up twice, on the way to their sum
 and to the result, so that stripes pass both ways and no buffer keeps 32 bits for every value: of a single pixel
-neither, as its channels are cut into rows (`last_axis`). What is one number for each pixel in between is seen as the
-channels of one, as the NPU works on many channels at a time. The reciprocal is found by three Newton steps on half the
-sum, as the reference kernel does it; the constants of 32 bits that these take do not fit a scalar of the NPU, and are
-made of the sum, which is never small. int16 is in `softmax_sixteen`.
+neither, as its channels are cut into rows (`last_axis`). What is one number for each pixel in between is seen as
+channels, a row's as those of one pixel, as the NPU works on many channels at a time. The reciprocal is found by three
+Newton steps on half the sum, as the reference kernel does it; the constants of 32 bits that these take do not fit a
+scalar of the NPU, and are made of the sum, which is never small. int16 is in `softmax_sixteen`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ pub enum Complaint {
         /// Rows and columns by the windows.
         expected: [(i64, i64); 2],
     },
-    /// A tensor that is seen in another shape than its maker's, in a buffer that does not hold all of it in order.
+    /// A tensor in another shape than its maker's whose buffer lacks some of it, or of the rows that are seen.
     #[error("step {step}: part '{part}' sees '{tensor}' in another shape, in a buffer that does not hold all of it")]
     Reshaped {
         /// Step index.

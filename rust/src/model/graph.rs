@@ -167,10 +167,14 @@ impl CascaderGraph {
         piece.meet(&whole).unwrap_or(whole)
     }
 
-    /// Whether the read sees its tensor with the tensor's own rows and columns, so that stripes can pass.
+    /// Whether stripes along the axis can pass: the read sees its tensor's own rows, or rows and columns.
     #[inline]
-    pub fn is_aligned(&self, input: &Input) -> bool {
-        self.tensors[input.tensor].is_seen_as_made(input)
+    pub fn is_aligned(&self, input: &Input, axis: Axis) -> bool {
+        let tensor = &self.tensors[input.tensor];
+        match axis {
+            Axis::Height => tensor.is_seen_in_rows(input),
+            Axis::Width => tensor.is_seen_as_made(input),
+        }
     }
 
     /// Span along `axis`, in the plane as the Part sees it, that its windows touch for the output span `out`, clamped;
@@ -188,7 +192,7 @@ impl CascaderGraph {
     #[inline]
     pub fn needed(&self, input: &Input, axis: Axis, out: Span) -> Span {
         let seen = self.seen(input, axis, out);
-        if seen.is_empty() || self.is_aligned(input) {
+        if seen.is_empty() || self.is_aligned(input, axis) {
             seen
         } else {
             Span::new(0, self.tensors[input.tensor].plane[axis as usize])

@@ -42,6 +42,11 @@ impl Tensor {
     pub fn is_seen_as_made(&self, input: &Input) -> bool {
         input.plane == self.plane && input.strides.is_none()
     }
+
+    /// Whether a read finds the tensor's own rows, whatever columns it sees in them.
+    pub fn is_seen_in_rows(&self, input: &Input) -> bool {
+        input.plane[0] == self.plane[0] && input.strides.is_none()
+    }
 }
 
 /// One read of a Part.
@@ -51,8 +56,8 @@ pub struct Input {
     pub tensor: TensorId,
     /// Output stripe to input stripe.
     pub propagator: Propagator,
-    /// The plane as this Part sees it. Another one than the tensor's own is another shape of the same bytes: stripes of
-    /// the tensor's maker do not pass, and the tensor is read where it lies whole, pixel by pixel.
+    /// The plane as this Part sees it. Another one than the tensor's own is another shape of the same bytes: the tensor is
+    /// read where it lies pixel by pixel, in whole rows if it has as many of them, else whole.
     pub plane: [i64; 2],
     /// Bytes of a pixel as this Part sees it, channels that it leaves out included.
     pub pixel_bytes: u64,

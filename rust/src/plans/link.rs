@@ -38,7 +38,7 @@ impl Link {
         let (map, makes) = (input.propagator.along(axis), input.region.span(axis));
         let all = Span::new(0, graph.tensors[input.tensor].plane[axis as usize]);
         let (reads, inside) = match map.window() {
-            _ if !graph.is_aligned(input) => (Reads::Window { scale: 0, before: 0, behind: all.end }, all),
+            _ if !graph.is_aligned(input, axis) => (Reads::Window { scale: 0, before: 0, behind: all.end }, all),
             Some([scale, before, behind]) => (Reads::Window { scale, before, behind }, input.inside.span(axis)),
             None => (Reads::Mapped(map), input.inside.span(axis)),
         };

@@ -8,6 +8,7 @@ use crate::cost::Costs;
 use crate::model::graph::{CascaderGraph, Input, Part};
 use crate::model::ids::{Id, IdVec, PartId};
 use crate::model::operation::Source;
+use crate::stripe::Axis;
 
 /// Of each Part whether it is trivial.
 ///
@@ -57,8 +58,11 @@ fn whole_before(graph: &CascaderGraph) -> Vec<bool> {
     // How many reads begin and end to cross at each place.
     let mut change = vec![0i64; graph.parts.len() + 2];
     for (reader, part) in graph.parts.iter_ids() {
-        let by_stripes =
-            |input: &&Input| graph.is_aligned(input) && input.plane != [1; 2] && !is_one_pixel(graph, part);
+        let has_stripes = |input: &Input| match graph.is_aligned(input, Axis::Width) {
+            true => input.plane != [1; 2],
+            false => graph.is_aligned(input, Axis::Height) && input.plane[0] > 1,
+        };
+        let by_stripes = |input: &&Input| has_stripes(input) && !is_one_pixel(graph, part);
         for input in part.inputs.iter().filter(by_stripes) {
             if let Some(producer) = graph.producer[input.tensor] {
                 change[producer.index() + 1] += 1;

@@ -370,8 +370,10 @@ impl Builder<'_> {
                 break;
             }
             for (view, input) in stripe.inputs.iter_mut().zip(self.graph.reads(stripe.part, stripe.piece)) {
-                if self.graph.is_aligned(input) {
-                    view.capacity = program.buffers[view.buffer].capacity;
+                for axis in [Axis::Height, Axis::Width] {
+                    if self.graph.is_aligned(input, axis) {
+                        view.capacity[axis as usize] = program.buffers[view.buffer].capacity[axis as usize];
+                    }
                 }
             }
             stripe.output.capacity = program.buffers[stripe.output.buffer].capacity;
@@ -427,8 +429,10 @@ impl Builder<'_> {
                 None => (self.near[input.tensor].unwrap_or_else(|| self.whole(input.tensor)), [0, 0]),
             };
             let spans = [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)));
-            // Whoever sees the tensor in another shape finds all of it in its buffer, from the first pixel on.
-            let (origin, capacity) = if graph.is_aligned(input) { (origin, [0; 2]) } else { ([0; 2], input.plane) };
+            // What sees the tensor in another shape finds whole rows in its buffer, or all of it, from the first pixel on.
+            let aligned = [Axis::Height, Axis::Width].map(|axis| graph.is_aligned(input, axis));
+            let origin = [0, 1].map(|axis| if aligned[axis] { origin[axis] } else { 0 });
+            let capacity = [0, 1].map(|axis| if aligned[axis] { 0 } else { input.plane[axis] });
             let in_rows = input.strides.is_none();
             inputs.push(View { buffer, region: Region { spans }, origin, capacity, in_rows });
         }

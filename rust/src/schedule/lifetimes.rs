@@ -215,11 +215,11 @@ impl Rolling {
         Some(Rolling { capacity, axis, occupants, live: Vec::new() })
     }
 
-    /// Rows of the tensor that a view touches. A view with another shape than the buffer's may touch all of it.
+    /// Rows of the tensor that a view touches. A view with another shape than the buffer's may touch all of it, one with
+    /// other columns all of the rows that it sees.
     fn span(&self, view: &View) -> Span {
         let origin = view.origin[self.axis];
-        let alike = view.in_rows && view.capacity == self.capacity;
-        if alike {
+        if view.in_rows && view.capacity[..=self.axis] == self.capacity[..=self.axis] {
             view.region.spans[self.axis]
         } else {
             Span::new(origin, origin + self.capacity[self.axis])
@@ -299,10 +299,10 @@ fn rows_of(content: Content, capacity: [i64; 2]) -> i64 {
     }
 }
 
-/// Rows of its buffer touched by a view; all where the view has another layout.
+/// Rows of its buffer touched by a view; all where the view has other rows.
 fn touched(program: &Program, view: &View, rows: &Rows) -> (i64, i64) {
     let buffer = &program.buffers[view.buffer];
-    if rows.written.len() == 1 || !view.in_rows || view.capacity != buffer.capacity {
+    if rows.written.len() == 1 || !view.in_rows || view.capacity[0] != buffer.capacity[0] {
         return rows.all();
     }
     (view.region.spans[0].start, view.region.spans[0].end)

@@ -6,7 +6,7 @@ use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, PartId, Piece};
 use crate::model::operation::OperationKind;
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{CopySource, Program, Step, Stripe};
+use crate::model::program::{CopySource, Program, Step, Stripe, View};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
 use crate::search::uncascaded;
@@ -160,6 +160,50 @@ fn reshaped() -> (CascaderGraph, Program) {
     let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
     check(&graph, &program).expect("right before it is broken");
     (graph, program)
+}
+
+/// Two kernels in stripes of two rows; the second sees twice as many columns in the rows of the first.
+fn in_rows() -> (CascaderGraph, Program) {
+    let mut net = Network::new([12, 6], 16);
+    let first = net.window(INPUT, OperationKind::Convolution, 1, 1, 16);
+    let last = net.window_over((first, [12, 12]), OperationKind::Depthwise, 3, 1, 8);
+    let graph = net.finish(last);
+    let tiling = Tiling { roll: Axis::Height, tiles: 1 };
+    let (stripes, staging) = (vec![2, 2], vec![Staging::InPlace; 2]);
+    let (first, last) = (PartId(0), PartId(1));
+    let plan = Plan { first, last, tiling, backwards: false, stripes, staging, copied: Vec::new() };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    check(&graph, &program).expect("right before it is broken");
+    (graph, program)
+}
+
+#[test]
+fn rows_roll_under_a_view_with_other_columns() {
+    let (_, mut program) = in_rows();
+    let reads: Vec<View> =
+        stripes(&mut program).filter(|stripe| stripe.part == PartId(1)).map(|stripe| stripe.inputs[0]).collect();
+    let rows: Vec<Span> = reads.iter().map(|view| view.region.spans[0]).collect();
+    assert_eq!(rows[..3], [Span::new(0, 3), Span::new(1, 5), Span::new(3, 7)]);
+    assert!(reads.iter().all(|view| view.region.spans[1] == Span::new(0, 12) && view.capacity == [6, 12]));
+    assert_eq!(program.buffers[reads[0].buffer].capacity, [6, 6]);
+}
+
+#[test]
+fn a_row_that_is_seen_with_other_columns_and_not_there_is_noticed() {
+    let (graph, mut program) = in_rows();
+    let of = |part| move |step: &Step| matches!(step, Step::Stripe(stripe) if stripe.part == PartId(part));
+    let reads = program.steps.iter().position(of(1)).expect("a reader");
+    let late = program.steps[..reads].iter().rposition(of(0)).expect("a maker");
+    program.steps.swap(reads, late);
+    assert!(matches!(check(&graph, &program), Err(Complaint::Reshaped { .. })));
+    for (capacity, origin) in [([6, 6], [0, 0]), ([12, 12], [0, 0]), ([6, 12], [0, 1]), ([6, 12], [1, 0])] {
+        let (graph, mut program) = in_rows();
+        for stripe in stripes(&mut program).filter(|stripe| stripe.part == PartId(1)) {
+            (stripe.inputs[0].capacity, stripe.inputs[0].origin) = (capacity, origin);
+        }
+        let found = check(&graph, &program);
+        assert!(matches!(found, Err(Complaint::Reshaped { .. })), "{capacity:?} {origin:?}: {found:?}");
+    }
 }
 
 /// Two kernels in one group, two stripes each; the second sees columns of what the first makes as rows, as many of them.

@@ -123,7 +123,7 @@ impl Network {
         self.window_over((from, seen), kind, kernel, stride, depth)
     }
 
-    /// As `window`, with the input seen as another plane of as many pixels.
+    /// As `window`, with the input seen as another plane of as many bytes.
     pub fn window_over(
         &mut self,
         (from, seen): (TensorId, [i64; 2]),
@@ -132,7 +132,7 @@ impl Network {
         stride: i64,
         depth: i64,
     ) -> TensorId {
-        let pixel_bytes = self.tensors[from].pixel_bytes;
+        let pixel_bytes = self.tensors[from].size_bytes() / seen.iter().product::<i64>() as u64;
         let ifm_depth = pixel_bytes as i64;
         let plane = seen.map(|extent| (extent + stride - 1) / stride);
         let total = ((plane[0] - 1) * stride + kernel - seen[0]).max(0);

@@ -116,14 +116,18 @@ fn arbitrary_operations() -> impl Strategy<Value = CascaderGraph> {
 }
 
 /// A chain of windows; where `residual` says so and the shapes allow it, what a window reads is added to or joined with
-/// what it makes. Behind `reshaped` layers the pixels are seen as another plane, columns for rows, or
-/// turned to it.
+/// what it makes. Behind `reshaped` layers the bytes are seen as another plane, columns for rows or more columns, or the
+/// pixels are turned to it.
 pub fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, reshaped: usize) -> CascaderGraph {
     let mut net = Network::new(size, 16);
     let (mut t, mut plane) = (INPUT, size);
     for (index, &(depthwise, kernel, stride)) in layers.iter().enumerate() {
         if index == reshaped {
-            plane.reverse();
+            if depthwise && !residual {
+                plane[1] *= 2;
+            } else {
+                plane.reverse();
+            }
             t = if residual {
                 net.turned(t)
             } else {
