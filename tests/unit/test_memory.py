@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -247,3 +248,29 @@ def test_the_hard_instances() -> None:
         assert placement.optimal == (file.name[0] not in "DJ")
         again = memory.plan(buffers, algorithm=lambda b, p, found=placement: found.offsets)  # type: ignore[misc]
         assert again.peak_bytes == placement.peak_bytes <= greedy.peak_bytes <= 1.42 * placement.lower_bound_bytes
+
+
+def test_many_pieces_of_a_rectangle_come_near_its_height() -> None:
+    rng = random.Random("a")
+    parts = [(0, 1 << 20, 0, 1 << 20)]
+    while len(parts) < 1200:
+        areas = [(upper - lower) * (high - low) for lower, upper, low, high in parts]
+        lower, upper, low, high = parts.pop(rng.choices(range(len(parts)), areas)[0])
+        if rng.random() < 0.5 and high - low >= 512:
+            cut = rng.randint(low + 256, high - 256)
+            parts += [(lower, upper, low, cut), (lower, upper, cut, high)]
+        else:
+            cut = rng.randint(lower + 1, upper - 1)
+            parts += [(lower, cut, low, high), (cut, upper, low, high)]
+    rng.shuffle(parts)
+    buffers = [Buffer(f"p{at}", lower, upper, high - low) for at, (lower, upper, low, high) in enumerate(parts)]
+    # Its best packing takes 1 MiB. First fit, and what a search without relaxed capacities adds to it, take half more.
+    found = memory.plan(buffers, algorithm="exact", iterations=2_000)
+    assert found.peak_bytes <= 1.2 * (1 << 20)
+
+
+def test_thousands_of_buffers_with_many_neighbours_are_searched() -> None:
+    rng = random.Random("neighbours")
+    buffers = [Buffer(f"b{at}", at, at + 450, 16 * rng.randint(1, 999)) for at in range(3_000)]
+    found = memory.plan(buffers, algorithm="exact", iterations=2_000)
+    assert found.stop_reason != "too_large"

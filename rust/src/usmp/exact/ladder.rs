@@ -41,17 +41,20 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> LadderAnswer {
             break;
         }
         let left = (goal.nodes - found.nodes, goal.work - found.work);
-        for trial in try_all(space, &rungs, goal, left) {
+        for trial in try_all(space, &rungs, goal, below, left) {
             found.nodes += trial.nodes;
             found.work += trial.work;
             let rung = &mut rungs[trial.index];
             *rung = trial.rung;
-            match trial.verdict {
-                Verdict::Found => {
-                    let ends = trial.offsets.iter().flatten().zip(&space.blocks).map(|(&at, block)| at + block.size);
-                    below = ends.max().unwrap_or(0);
-                    found.offsets = trial.offsets;
+            if let Some(offsets) = trial.offsets {
+                let peak = peak(space, &offsets);
+                if peak < below {
+                    below = peak;
+                    found.offsets = Some(offsets);
                 }
+            }
+            match trial.verdict {
+                Verdict::Found => {}
                 Verdict::Impossible if !space.solid => rung.closed = true,
                 Verdict::Impossible => found.bound = found.bound.max(rung.capacity + 1),
                 Verdict::Spent => {}
@@ -66,7 +69,7 @@ pub(super) fn decide(space: &Space, capacity: u64, most: (u64, u64), seed: u64) 
     let mut rung = Rung::new(capacity);
     let (mut nodes, mut work) = (0, 0);
     while nodes < most.0 && work < most.1 {
-        let trial = climb(space, rung, seed, (most.0 - nodes, most.1 - work), &|| true);
+        let trial = climb(space, rung, seed, capacity + 1, (most.0 - nodes, most.1 - work), &|| true);
         nodes += trial.nodes;
         work += trial.work;
         if trial.verdict != Verdict::Spent {
@@ -75,6 +78,11 @@ pub(super) fn decide(space: &Space, capacity: u64, most: (u64, u64), seed: u64) 
         rung = trial.rung;
     }
     (None, (nodes, work))
+}
+
+/// One past the last byte of a packing.
+fn peak(space: &Space, offsets: &[u64]) -> u64 {
+    offsets.iter().zip(&space.blocks).map(|(&at, block)| at + block.size).max().unwrap_or(0)
 }
 
 /// The result of one trial of a rung.
@@ -93,7 +101,7 @@ struct Trial {
 ///
 /// Each gets an equal part of the looks and the nodes left by those before it, as if these spent all they may. So no rung
 /// waits for another.
-fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, (nodes, work): (u64, u64)) -> Vec<Trial> {
+fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, below: u64, (nodes, work): (u64, u64)) -> Vec<Trial> {
     let mut left = nodes;
     let mut jobs = Vec::with_capacity(rungs.len());
     for (index, rung) in rungs.iter().enumerate().filter(|(_, rung)| !rung.closed) {
@@ -106,7 +114,7 @@ fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, (nodes, work): (u64, u64)
     let share = work.div_ceil(jobs.len().max(1) as u64);
     let run = |(index, granted): (usize, u64), wanted: &dyn Fn() -> bool| Trial {
         index,
-        ..climb(space, rungs[index].clone(), goal.seed, (granted, share), wanted)
+        ..climb(space, rungs[index].clone(), goal.seed, below, (granted, share), wanted)
     };
     let ends = |trial: &Trial| match trial.verdict {
         Verdict::Found => true,
@@ -134,19 +142,28 @@ impl Rung {
 }
 
 /// Tries one rung as long as its answer is `wanted`.
-fn climb(space: &Space, mut rung: Rung, seed: u64, most: (u64, u64), wanted: &dyn Fn() -> bool) -> Trial {
+fn climb(space: &Space, mut rung: Rung, seed: u64, below: u64, most: (u64, u64), wanted: &dyn Fn() -> bool) -> Trial {
+    let mut below = below;
     let (mut nodes, mut work, mut verdict, mut offsets) = (0, 0, Verdict::Spent, None);
     while verdict == Verdict::Spent && nodes < most.0 && work < most.1 && wanted() {
         let own = (rung.turn % ROUND) as usize;
         // Large blocks first needs the fewest nodes of all where there are many.
         let turn = if space.is_large() { rung.turn ^ 1 } else { rung.turn };
         let tactic = Tactic::new(space, turn, seed);
-        let mut search = PackingSearch::new(space, rung.capacity, &tactic, std::mem::take(&mut rung.weights[own]));
+        let mut search =
+            PackingSearch::new(space, rung.capacity, below, &tactic, std::mem::take(&mut rung.weights[own]));
         verdict = search.run(rung.limit_run_nodes(space).min(most.0 - nodes), most.1 - work);
         nodes += search.nodes().max(1);
         work += search.work();
         rung.turn += 1;
-        offsets = (verdict == Verdict::Found).then(|| search.offsets().to_vec());
+        if verdict == Verdict::Found {
+            below = peak(space, search.offsets());
+            offsets = Some(search.offsets().to_vec());
+            if below > rung.capacity {
+                // Found with a relaxed capacity: what was asked is still open.
+                verdict = Verdict::Spent;
+            }
+        }
         rung.weights[own] = search.into_weights();
         if rung.turn >= ROUND {
             break;

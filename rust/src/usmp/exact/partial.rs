@@ -32,6 +32,8 @@ enum PackingChange {
 pub(super) struct PartialPacking<'a> {
     pub space: &'a Space,
     capacity: u64,
+    /// The least capacity at which the last failure would not have been one; [`PLACED`] when there is none.
+    pub needed: u64,
     /// The least offset still possible, by block.
     start: Vec<u64>,
     size: Vec<u64>,
@@ -61,6 +63,7 @@ impl<'a> PartialPacking<'a> {
         Self {
             space,
             capacity,
+            needed: PLACED,
             start: vec![0; space.blocks.len()],
             size: space.blocks.iter().map(|block| block.padded).collect(),
             floors: vec![Floor::default(); sections],
@@ -171,10 +174,12 @@ impl<'a> PartialPacking<'a> {
     fn raise(&mut self, block: u32, from: u64) -> bool {
         let spec = &self.space.blocks[block as usize];
         if spec.pinned.is_some() {
+            self.needed = PLACED;
             return false;
         }
         let start = self.clear_of_pins(block, self.space.aligned(spec, from));
         if start + spec.size > self.capacity {
+            self.needed = start + spec.size;
             return false;
         }
         let before = self.start[block as usize];
@@ -223,7 +228,9 @@ impl<'a> PartialPacking<'a> {
     pub fn leave_gap(&mut self, section: usize, blocks: &[u32]) -> bool {
         let level = self.floors[section].level;
         let floor = &self.floors[section];
-        if level + self.space.grain + floor.rest > self.limits[section] {
+        let top = level + self.space.grain + floor.rest;
+        if top > self.limits[section] {
+            self.needed = self.capacity + (top - self.limits[section]);
             return false;
         }
         let mut starts: smallvec::SmallVec<[u64; 16]> = smallvec::SmallVec::new();
@@ -241,6 +248,7 @@ impl<'a> PartialPacking<'a> {
         }
         let lowest = starts.iter().copied().min().unwrap_or(PLACED);
         if lowest == PLACED {
+            self.needed = PLACED;
             return false;
         }
         for (&block, &start) in blocks.iter().zip(&starts) {
@@ -251,6 +259,13 @@ impl<'a> PartialPacking<'a> {
             }
         }
         self.settle()
+    }
+
+    /// Raises the capacity to `capacity` bytes, or by the grain where that is more.
+    pub fn relax(&mut self, capacity: u64) {
+        let more = capacity.saturating_sub(self.capacity).max(self.space.grain);
+        self.capacity += more;
+        self.limits.iter_mut().for_each(|limit| *limit += more);
     }
 
     fn mark(&mut self, section: u32) {
@@ -270,11 +285,12 @@ impl<'a> PartialPacking<'a> {
     fn settle(&mut self) -> bool {
         while let Some(section) = self.dirty.pop() {
             self.is_dirty[section as usize] = false;
-            let (floor, fits) = self.look(section as usize);
+            let (floor, top) = self.look(section as usize);
             self.work += u64::from(self.left[section as usize]);
             self.changes.push(PackingChange::Floor(section, self.floors[section as usize]));
             self.floors[section as usize] = floor;
-            if !fits {
+            if top > self.limits[section as usize] {
+                self.needed = self.capacity + (top - self.limits[section as usize]);
                 self.weights[section as usize] += 1;
                 self.forget();
                 return false;
@@ -288,10 +304,10 @@ impl<'a> PartialPacking<'a> {
         floor.level == PLACED || floor.level + floor.rest <= self.limits[section]
     }
 
-    /// The floor of a section, and whether what is left fits above it and above the level next to it.
-    fn look(&self, section: usize) -> (Floor, bool) {
+    /// The floor of a section, and where what is left ends at least, above it and above the level next to it.
+    fn look(&self, section: usize) -> (Floor, u64) {
         let mut floor = Floor { level: PLACED, blocks: 0, next: PLACED, rest: 0 };
-        let (mut lying, limit) = (0, self.limits[section]);
+        let mut lying = 0;
         for &block in &self.covers[section][..self.left[section] as usize] {
             let (mut start, mut size) = (self.start[block as usize], self.size[block as usize]);
             if !self.space.solid {
@@ -310,10 +326,12 @@ impl<'a> PartialPacking<'a> {
                 floor.next = floor.next.min(start);
             }
         }
-        let fits = floor.level == PLACED
-            || floor.level + floor.rest <= limit
-                && (floor.next == PLACED || floor.next + (floor.rest - lying) <= limit);
-        (floor, fits)
+        let top = match (floor.level, floor.next) {
+            (PLACED, _) => 0,
+            (level, PLACED) => level + floor.rest,
+            (level, next) => (level + floor.rest).max(next + (floor.rest - lying)),
+        };
+        (floor, top)
     }
 
     /// How many changes have been made: what [`Self::undo`] goes back to.

@@ -8,6 +8,8 @@
 //!
 //! Blocks may use only parts of themselves at times. Packings in which two such blocks lie above one another in turn are
 //! not searched. The search may find a packing then, but proves nothing.
+//!
+//! A run whose nodes ran out is completed with relaxed capacities, as long as these stay below the best packing known.
 
 use super::packing::Verdict;
 use super::partial::{PartialPacking, PLACED};
@@ -17,6 +19,8 @@ use crate::util::interrupt::{self, Interrupt};
 
 /// Fixed-point scale of a number of branches divided by a section's failure weight.
 const FAILURE_WEIGHT_SCALE: u64 = 1 << 20;
+/// Nodes of a run, divided by this, are the nodes between two relaxations of the capacity.
+const PATIENCE_DIVISOR: u64 = 4;
 /// Deepest recursion on the caller's stack: about a megabyte.
 const MAX_DEPTH: u32 = 2_000;
 /// A level of recursion takes less than this number of bytes. A large space's search has a stack of its own.
@@ -29,16 +33,33 @@ pub(super) struct PackingSearch<'a> {
     nodes: u64,
     budget: u64,
     work_limit: u64,
+    /// Exclusive limit of a relaxed capacity, in bytes.
+    below: u64,
+    /// Nodes between two relaxations of the capacity, and the nodes after which nothing is taken back.
+    patience: u64,
+    last_budget: u64,
     /// Depth of recursion, and its limit.
     depth: u32,
     max_depth: u32,
 }
 
 impl<'a> PackingSearch<'a> {
-    /// A search of one capacity; `weights` are the sections' failure weights of earlier runs and may be empty.
-    pub fn new(space: &'a Space, capacity: u64, tactic: &'a Tactic, weights: Vec<u64>) -> Self {
+    /// A search of one capacity, and of larger ones below `below` bytes when its nodes run out. `weights` are the
+    /// sections' failure weights of earlier runs and may be empty.
+    pub fn new(space: &'a Space, capacity: u64, below: u64, tactic: &'a Tactic, weights: Vec<u64>) -> Self {
         let partial = PartialPacking::new(space, capacity, weights);
-        Self { partial, tactic, nodes: 0, budget: 0, work_limit: 0, depth: 0, max_depth: MAX_DEPTH }
+        Self {
+            partial,
+            tactic,
+            nodes: 0,
+            budget: 0,
+            work_limit: 0,
+            below,
+            patience: 0,
+            last_budget: 0,
+            depth: 0,
+            max_depth: MAX_DEPTH,
+        }
     }
 
     /// Offsets by block, once a packing was found.
@@ -63,6 +84,7 @@ impl<'a> PackingSearch<'a> {
     /// Searches for a packing with at most `budget` nodes and about `work_limit` looks. To be called once.
     pub fn run(&mut self, budget: u64, work_limit: u64) -> Verdict {
         (self.budget, self.work_limit) = (budget, work_limit);
+        (self.patience, self.last_budget) = (budget / PATIENCE_DIVISOR, 2 * budget);
         if self.partial.begin() {
             self.solve_all()
         } else {
@@ -126,7 +148,7 @@ impl<'a> PackingSearch<'a> {
                 continue;
             }
             if self.is_spent() {
-                return Verdict::Spent;
+                return self.relax(from, to, section, &blocks, forced);
             }
             self.nodes += 1;
             let mark = self.partial.changed();
@@ -143,7 +165,7 @@ impl<'a> PackingSearch<'a> {
             return Verdict::Impossible;
         }
         if self.is_spent() {
-            return Verdict::Spent;
+            return self.relax(from, to, section, &blocks, forced);
         }
         self.nodes += 1;
         let mark = self.partial.changed();
@@ -155,6 +177,47 @@ impl<'a> PackingSearch<'a> {
         }
         self.partial.undo(mark);
         Verdict::Impossible
+    }
+
+    /// Completes a run whose nodes ran out. Where no branch fits, the capacity grows to the least one that any branch needs.
+    ///
+    /// The packing needs more than the capacity asked for, so it proves nothing about that, but it is mostly a good one.
+    fn relax(&mut self, from: usize, to: usize, section: usize, blocks: &[u32], forced: bool) -> Verdict {
+        let level = self.partial.floors[section].level;
+        loop {
+            let mut least = PLACED;
+            let options = blocks.iter().map(Some).chain((!forced).then_some(None));
+            for option in options {
+                if let Some(&block) = option {
+                    let pinned = self.partial.space.blocks[block as usize].pinned.is_some();
+                    if forced && !pinned || self.partial.twin_is_left(block, level) {
+                        continue;
+                    }
+                }
+                self.nodes += 1;
+                let mark = self.partial.changed();
+                let fits = match option {
+                    Some(&block) => self.partial.place(block),
+                    None => self.partial.leave_gap(section, blocks),
+                };
+                if fits {
+                    let verdict = self.solve(from, to);
+                    if verdict != Verdict::Impossible {
+                        return verdict;
+                    }
+                }
+                self.partial.undo(mark);
+                least = least.min(self.partial.needed);
+                if self.partial.work >= 2 * self.work_limit {
+                    return Verdict::Spent;
+                }
+            }
+            if least >= self.below {
+                return Verdict::Spent;
+            }
+            self.partial.relax(least);
+            self.budget = (self.nodes + self.patience).min(self.last_budget);
+        }
     }
 
     fn is_spent(&self) -> bool {
