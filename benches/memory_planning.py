@@ -5,11 +5,16 @@ Run as `python benches/memory_planning.py [--iterations N] [--seed N] [--network
 `shared/instances` beside the project or above it; with it on generated networks of so many buffers (50 to 30,000).
 Two baselines up to 3,000 buffers: `stacked` is by size without filling gaps, as TVM's greedy_by_size does it,
 `canonical` is first fit in MiniMalloc's orders, without its search. Both leave windows and gaps unused.
+
+`--opponents [FAMILY ...]` runs other planners and ours on irregular problems (`memory_irregular`), all for the same CPU
+seconds, keeps what was found in `--results FILE`, and writes the table of all results so far into `docs/memory.md`.
+Each family is named as `FAMILY` or `FAMILY:COUNT:SEED`. Every plan is checked.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import sys
@@ -19,7 +24,10 @@ from pathlib import Path
 
 from ethoscade import memory
 from ethoscade.memory import Buffer, Pool
+from memory_irregular import FAMILIES, KNOWN_OPTIMUM
+from memory_irregular import generate as generate_irregular
 from memory_networks import KINDS, generate
+from memory_opponents import OPPONENTS
 
 
 def find_instances() -> list[Path]:
@@ -100,6 +108,87 @@ def run(problems: Mapping[str, Sequence[Buffer]], algorithms: Sequence[str], see
         print(f"{name:20} geometric mean {mean:.3f}, {total:.2f} s in all\n")
 
 
+SECONDS = (0.1, 1.0, 10.0, 30.0)
+IRREGULAR = ((150, 1), (1200, 3), (5000, 2))
+"""About how many buffers, and the seed, of each family's problems."""
+
+OURS = "ethoscade"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
+MARKS = ("<!-- opponents: begin -->", "<!-- opponents: end -->")
+
+
+def _our_peaks(buffers: Sequence[Buffer], budgets: Sequence[float]) -> list[int]:
+    """Our peaks within each of `budgets`, in seconds: the run with the most iterations that took no longer counts."""
+    runs: list[tuple[float, int]] = []
+    iterations, is_done = 500, False
+    peaks: list[int] = []
+    for seconds in budgets:
+        while not is_done and (not runs or runs[-1][0] <= seconds):
+            started = time.process_time()
+            found = memory.plan(buffers, iterations=iterations)
+            runs.append((time.process_time() - started, found.peak_bytes))
+            iterations, is_done = 2 * iterations, found.optimal
+        # What was not even begun in time counts as the first run's plan.
+        peaks.append(min((peak for spent, peak in runs if spent <= seconds), default=runs[0][1]))
+    return peaks
+
+
+def _opponent_peaks(name: str, buffers: Sequence[Buffer], optimum: int, budgets: Sequence[float]) -> list[int]:
+    """An opponent's peaks within each of `budgets`, in seconds, up to the one that meets `optimum`, in bytes."""
+    peaks: list[int] = []
+    for seconds in budgets:
+        if not peaks or (peaks[-1] > optimum and not name.startswith("tvm greedy")):
+            *_, last = OPPONENTS[name](buffers, seconds)
+            # The checker shares no code with any planner.
+            found = memory.plan(buffers, algorithm=lambda _buffers, _pools, last=last: last)  # type: ignore[misc]
+            peaks.append(min([found.peak_bytes, *peaks]))
+        else:
+            peaks.append(peaks[-1])
+    return peaks
+
+
+def run_opponents(families: Sequence[str], results: Path, budgets: Sequence[float]) -> None:
+    """Adds the peaks of all planners on the problems of `families` to `results`, and writes the table of all."""
+    # All planners have one core, so that none gets more CPU time by running threads.
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    known: dict[str, dict[str, list[int]]] = json.loads(results.read_text()) if results.exists() else {}
+    for family in families:
+        name, *numbers = family.split(":")
+        for count, seed in [(int(numbers[0]), int(numbers[1]))] if numbers else IRREGULAR:
+            buffers = generate_irregular(name, count, seed)
+            peaks = {OURS: _our_peaks(buffers, budgets)}
+            bound = memory.plan(buffers, algorithm="greedy_by_size").lower_bound_bytes
+            for opponent in OPPONENTS:
+                peaks[opponent] = _opponent_peaks(opponent, buffers, bound, budgets)
+            least = min(peak for row in peaks.values() for peak in row)
+            known[f"{name} {count} {seed}"] = {**peaks, "best known": [KNOWN_OPTIMUM.get(name, least)]}
+            print(
+                name, count, seed, {who: [round(p / least, 4) for p in row] for who, row in peaks.items()}, flush=True
+            )
+            results.write_text(json.dumps(known))
+    before, rest = PAGE.read_text().split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    PAGE.write_text(f"{before}{MARKS[0]}\n{_table(known, budgets)}{MARKS[1]}{after}")
+
+
+def _table(known: Mapping[str, Mapping[str, Sequence[int]]], budgets: Sequence[float]) -> str:
+    """Geometric means of peak / best known after each of `budgets`, by planner and family."""
+    families = [family for family in FAMILIES if any(problem.startswith(f"{family} ") for problem in known)]
+    title = "after " + ", ".join(f"{seconds:g}" for seconds in budgets) + " s"
+    lines = [f"| {title} | {' | '.join(families)} |", "| --- |" + " --- |" * len(families)]
+    for planner in (OURS, *OPPONENTS):
+        cells = []
+        for family in families:
+            rows = [row for problem, row in known.items() if problem.startswith(f"{family} ") and planner in row]
+            means = [
+                math.prod(row[planner][at] / row["best known"][0] for row in rows) ** (1 / max(1, len(rows)))
+                for at in range(len(budgets))
+            ]
+            cells.append(" ".join(f"{mean:.3f}" for mean in means))
+        lines.append(f"| {planner} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """Runs the benches that the command line asks for."""
     parser = argparse.ArgumentParser(description="Bench the memory planner")
@@ -107,7 +196,13 @@ def main() -> int:
     parser.add_argument("--iterations", type=int, default=memory.DEFAULT_ITERATIONS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--networks", nargs="*", type=int, metavar="COUNT", help="generated networks of these sizes")
+    parser.add_argument("--opponents", nargs="*", metavar="FAMILY", help="other planners on irregular problems")
+    parser.add_argument("--seconds", nargs="+", type=float, default=SECONDS, help="CPU seconds of each planner")
+    parser.add_argument("--results", type=Path, default=Path("memory_opponents.json"), metavar="FILE")
     args = parser.parse_args()
+    if args.opponents is not None:
+        run_opponents(args.opponents or FAMILIES, args.results, args.seconds)
+        return 0
     algorithms = args.algorithms or [*memory.ALGORITHMS, *BASELINES]
     problems: dict[str, Sequence[Buffer]]
     if args.networks is not None:
