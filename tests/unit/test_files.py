@@ -116,6 +116,22 @@ def test_an_interrupt_waits_until_all_files_are_in_place(
     assert contents(tmp_path) == NEW and not any(strangers(tmp_path / "net.sha256").values())
 
 
+def test_what_was_created_just_now_goes_with_a_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = os.open
+
+    def interrupted(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
+        handle = create(path, flags, mode)
+        if flags & os.O_CREAT:
+            os.close(handle)
+            raise KeyboardInterrupt
+        return handle
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_together(tmp_path, {"a": b"a"}, "all.sha256")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_living_process_has_staged_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that stands still keeps others out; once it is killed, what it left is removed."""
     reader, writer = os.pipe()

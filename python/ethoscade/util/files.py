@@ -192,7 +192,9 @@ def _put(files: Mapping[Path, bytes]) -> None:
                 locks.enter_context(_alone_in(folder))
             try:
                 for now in files:
-                    staged[now] = _stage(targets[now], files[now])
+                    # Known before it is there, so that no signal between the two leaves it behind.
+                    staged[now] = targets[now].parent / f"{_STAGED_PREFIX}{os.urandom(8).hex()}"
+                    _stage(staged[now], files[now], targets[now])
                 interrupts: list[KeyboardInterrupt] = []
                 for now in files:
                     _rename(staged[now], targets[now], interrupts)
@@ -243,21 +245,18 @@ def _target(path: Path) -> Path:
     return real
 
 
-def _stage(target: Path, data: bytes) -> Path:
-    """`data` on the disk beside `target`, with the permissions of what it replaces, else those of any new file."""
-    path = target.parent / f"{_STAGED_PREFIX}{os.urandom(8).hex()}"
+def _stage(path: Path, data: bytes, target: Path) -> None:
+    """`data` on the disk as a new file.
+
+    Its permissions are those of what it will replace, else those of any new file.
+    """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with open(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(handle)
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(path, stat.S_IMODE(os.stat(target).st_mode))
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return path
+    with open(handle, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(handle)
+    with contextlib.suppress(FileNotFoundError):
+        os.chmod(path, stat.S_IMODE(os.stat(target).st_mode))
 
 
 @contextlib.contextmanager
