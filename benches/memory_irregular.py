@@ -110,7 +110,8 @@ def _nasnet(graph: _Graph, count: int, source: int) -> int:
     cells = max(1, count // 18)
     for cell in range(cells):
         size = 2.5e5 / 2 ** (3 * cell // cells)
-        tensors, read = [graph.op(size, before), graph.op(size, last)], set()
+        tensors = [graph.op(size, before), graph.op(size, last)]
+        read: set[int] = set()
         for _ in range(5):
             pair = rng.randrange(len(tensors)), rng.randrange(len(tensors))
             read.update(pair)

@@ -83,10 +83,11 @@ def largest(make: Maker, source: int, shape: tuple[int, ...]) -> FeatureMap:
 
 
 def total(make: Maker, ifm: FeatureMap, pixels: int) -> FeatureMap:
-    """The sum of each of the `pixels` of a tensor that is `seen` so, the sums of a row as channels of one pixel.
+    """The sum of each of the `pixels` of a tensor that is `seen` so.
 
-    Thus stripes of the tensor's rows pass. Of few rows, or where the NPU would work on an eighth more channels, the
-    sums are cut as the channels of a single pixel are, if there are not too many.
+    The sums of a row are channels of one pixel, so that stripes of the tensor's rows pass. Of few rows, or where the
+    NPU would work on an eighth more channels, the sums are cut as the channels of a single pixel are, if there are not
+    too many.
     """
     found = make.sum(ifm)
     rows, columns, _ = found.shape

@@ -27,7 +27,7 @@ pub struct Tensor {
     pub updates: Option<TensorId>,
     /// Whether an input holds state. Once a run has ended, the next run's state lies in its place.
     pub is_state: bool,
-    /// Of an external input its number among these. The caller keeps it in a memory of its own, where it is read as often
+    /// The number of an external input among these. The caller keeps it in a memory of its own, where it is read as often
     /// as wanted and takes no bytes of other tensors.
     pub external: Option<u32>,
 }

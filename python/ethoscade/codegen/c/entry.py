@@ -15,7 +15,10 @@ from .regions import used
 
 
 def _regions(module: Module) -> int:
-    """How many regions a call has: weights, arena, fast memory, which is the arena unless there is one, and inputs."""
+    """How many regions a call has.
+
+    They are weights, arena, fast memory, which is the arena as well unless there is one, and external inputs.
+    """
     return INPUT_REGION + len(module.external)
 
 
