@@ -318,7 +318,8 @@ fn runs_all_in_each_band(graph: &CascaderGraph, plan: &Plan) -> bool {
     })
 }
 
-/// Whether no stripe has rows of two operations: what the first one reads may die before the second one's rows are there.
+/// Whether no stripe has rows of two operations: what the first one reads may die before the second one's rows are there. A
+/// stripe of columns has them all.
 fn stripes_are_made_at_once(graph: &CascaderGraph, plan: &Plan, program: &Program) -> bool {
     plan.parts().all(|part| {
         let starts = program.steps.iter().filter_map(|step| match step {
@@ -326,8 +327,12 @@ fn stripes_are_made_at_once(graph: &CascaderGraph, plan: &Plan, program: &Progra
             _ => None,
         });
         let first = starts.clone().min().unwrap_or(0);
+        let height = graph.tensors[graph.output(part)].plane[0];
+        let joins_rows =
+            graph.kernel(part).is_some_and(|kernel| kernel.joined.iter().any(|one| one.region.spans[0].len() < height));
         graph.kernel(part).is_none_or(|kernel| kernel.joined.is_empty())
-            || starts.into_iter().all(|start| (start - first) % plan.stripes[part.since(plan.first)] == 0)
+            || (plan.tiling.roll == Axis::Height || !joins_rows)
+                && starts.into_iter().all(|start| (start - first) % plan.stripes[part.since(plan.first)] == 0)
     })
 }
 
