@@ -16,12 +16,13 @@ import numpy as np
 KERNELS = {2: "conv", 3: "depthwise", 5: "pool", 6: "elementwise"}
 DMA_START, DMA_WAIT, KERNEL_WAIT = 16, 17, 18
 BLOCKDEP = 303
+IFM_BASE, OFM_BASE = 0, 16
 SHRAM = 8
 LUT_BASES = {"ethos-u55-128": 22528, "ethos-u55-256": 47104, "ethos-u65-256": 47104, "ethos-u65-512": 47104}
 MOST_KERNELS, MOST_COPIES = 2, {"u55": 1, "u65": 2}
-_IFM = {"base": 0, "region": 271, "sizes": (266, 267, 268), "precision": 261}
+_IFM = {"base": IFM_BASE, "region": 271, "sizes": (266, 267, 268), "precision": 261}
 _IFM2 = {"base": 128, "region": 399, "sizes": (394, 395, 396), "precision": 389}
-_OFM = {"base": 16, "region": 287, "sizes": (282, 283, 284), "precision": 276}
+_OFM = {"base": OFM_BASE, "region": 287, "sizes": (282, 283, 284), "precision": 276}
 Mask = dict[int, int]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import ethoscade
@@ -18,7 +18,7 @@ from ethoscade.errors import SimulationError
 from ethoscade.frontend import read_tflite
 from ethoscade.run import execution, simulator
 from ethoscade.testing import ModelBuilder, keyword_spotting, random_network, residual_network, tiny_conv
-from hazard_judge import BLOCKDEP, DMA_WAIT, KERNEL_WAIT, Command, Judge, commands_of, payload_with
+from hazard_judge import BLOCKDEP, DMA_WAIT, IFM_BASE, KERNEL_WAIT, OFM_BASE, Command, Judge, commands_of, payload_with
 from npu import random_inputs
 
 SIZE, LEGACY = ("--optimise", "Size"), ("--debug-force-legacy-core",)
@@ -266,6 +266,33 @@ def test_an_input_that_is_overwritten_before_its_last_read() -> None:
     assert npu.run(copies((0, 128, 64), wait, (192, 16, 16), wait, (16, 128, 16))).hazards == ()
     with pytest.raises(SimulationError, match="256 bytes"):
         npu.watch_input(1, 200, 300)
+
+
+def elements(kind: str) -> bytes:
+    """One operation on the elements of a tensor of 512 bytes."""
+    b = ModelBuilder(seed=3)
+    x = b.input((1, 512))
+    b.add(x, x) if kind == "ADD" else b.unary(kind, x)
+    return b.build()
+
+
+@pytest.mark.parametrize("kind", ["ABS", "LOGISTIC", "ADD"])
+def test_a_kernel_writes_over_what_it_reads_exactly_or_not_at_all(kind: str) -> None:
+    artifact = ethoscade.compile(elements(kind), optimise="fastest").artifact
+    (stream,) = streams_of(artifact, "ethos-u55-256")
+    commands = commands_of(stream.payload)
+    addressed = [(at, command) for at, command in enumerate(commands) if len(command.words) == 2]
+    (source,) = (command for _, command in addressed if command.code == IFM_BASE)
+    ((at, made),) = ((at, command) for at, command in addressed if command.code == OFM_BASE)
+    assert abs(source.words[1] - made.words[1]) >= 512, "it is one kernel on the whole tensor"
+    for away in (0, 1, 8, 16, 64, 511, 512, 600):
+        moved = Command((made.words[0], source.words[1] + away))
+        payload = payload_with(stream.payload, [*commands[:at], moved, *commands[at + 1 :]])
+        found = replace(stream, arena_bytes=2048).hazards(payload)
+        # An addition of a tensor to itself reads it twice.
+        kinds = ["write_after_read"] * (2 if kind == "ADD" else 1) if 0 < away < 512 else []
+        assert [hazard.kind for hazard in found] == kinds, away
+        assert all(hazard.first == hazard.second and hazard.end - hazard.start == 512 - away for hazard in found)
 
 
 def test_bytes_that_nobody_wrote_are_a_hazard_once_a_kernel_reads_them() -> None:

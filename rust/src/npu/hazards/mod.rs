@@ -5,7 +5,7 @@
 //! hold the command processor until few enough are left. Whatever is in flight when a command starts may run at the
 //! same time, so both must not touch the same byte unless both only read it. Kernels are ordered with each other by
 //! BLOCKDEP alone: see `kernels`. [`ranges`] and [`access`] say which bytes, `jobs` which part of a kernel when,
-//! and `inputs` watches the network's inputs.
+//! `own_output` whether a kernel may lie over what it reads, and `inputs` watches the network's inputs.
 //!
 //! [`Rules`] holds every assumption about the hardware that is not certain.
 
@@ -14,6 +14,7 @@ mod hazard;
 mod inputs;
 mod jobs;
 mod kernels;
+mod own_output;
 pub mod ranges;
 mod rules;
 
@@ -70,6 +71,7 @@ impl Tracker {
         make_room(&mut self.kernels, self.rules.kernels_in_flight);
         let flight = Flight { command, accesses };
         let mut found = meetings(&self.transfers, &flight);
+        found.extend(own_output::overwritten(command, &kernel, &flight.accesses, memory));
         found.extend(self.pipeline.start(command, kernel, &flight.accesses, memory));
         found.extend(inputs.command(command, &flight.accesses));
         self.add(found);
