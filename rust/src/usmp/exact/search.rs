@@ -19,8 +19,6 @@ use crate::util::interrupt::{self, Interrupt};
 
 /// Fixed-point scale of a number of branches divided by a section's failure weight.
 const FAILURE_WEIGHT_SCALE: u64 = 1 << 20;
-/// Nodes of a run, divided by this, are the nodes between two relaxations of the capacity.
-const PATIENCE_DIVISOR: u64 = 4;
 /// Deepest recursion on the caller's stack: about a megabyte.
 const MAX_DEPTH: u32 = 2_000;
 /// A level of recursion takes less than this number of bytes. A large space's search has a stack of its own.
@@ -35,9 +33,8 @@ pub(super) struct PackingSearch<'a> {
     work_limit: u64,
     /// Exclusive limit of a relaxed capacity, in bytes.
     below: u64,
-    /// Nodes between two relaxations of the capacity, and the nodes after which nothing is taken back.
-    patience: u64,
-    last_budget: u64,
+    /// Nodes at which a run with relaxed capacities takes nothing back any more.
+    relaxed_budget: u64,
     /// Depth of recursion, and its limit.
     depth: u32,
     max_depth: u32,
@@ -55,8 +52,7 @@ impl<'a> PackingSearch<'a> {
             budget: 0,
             work_limit: 0,
             below,
-            patience: 0,
-            last_budget: 0,
+            relaxed_budget: 0,
             depth: 0,
             max_depth: MAX_DEPTH,
         }
@@ -84,7 +80,7 @@ impl<'a> PackingSearch<'a> {
     /// Searches for a packing with at most `budget` nodes and about `work_limit` looks. To be called once.
     pub fn run(&mut self, budget: u64, work_limit: u64) -> Verdict {
         (self.budget, self.work_limit) = (budget, work_limit);
-        (self.patience, self.last_budget) = (budget / PATIENCE_DIVISOR, 2 * budget);
+        self.relaxed_budget = 2 * budget;
         if self.partial.begin() {
             self.solve_all()
         } else {
@@ -216,7 +212,7 @@ impl<'a> PackingSearch<'a> {
                 return Verdict::Spent;
             }
             self.partial.relax(least);
-            self.budget = (self.nodes + self.patience).min(self.last_budget);
+            self.budget = self.relaxed_budget;
         }
     }
 
