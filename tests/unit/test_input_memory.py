@@ -9,7 +9,7 @@ from pathlib import Path
 import ethoscade
 import numpy as np
 import pytest
-from command_line_support import Capture, resized_classifier, run, run_json, written
+from command_line_support import Capture, run, run_json, written
 from ethoscade import CodegenError, ConfigError
 from ethoscade.codegen.artifact import NpuCall
 from ethoscade.codegen.c.regions import used
@@ -228,5 +228,17 @@ def test_writers_that_know_no_such_inputs_refuse(tmp_path: Path, capfd: Capture)
     model = written(tmp_path / "net.tflite", image())
     status, _, err = run(["compile", model, "--input-memory", FLASH, "-o", str(tmp_path / "out")], capfd)
     assert status == 1 and "TensorFlow Lite Micro" in err and "Traceback" not in err
-    refused = written(tmp_path / "cpu.tflite", resized_classifier())
-    assert run(["check", refused, "--input-memory", FLASH], capfd)[0] in (0, 1)
+    status, _, err = run(
+        ["new", "--template", "host", str(tmp_path / "project"), model, "--input-memory", FLASH], capfd
+    )
+    assert status == 1 and "a project's inputs lie in its arena" in err and not (tmp_path / "project").exists()
+
+
+def test_a_network_is_looked_at_with_its_inputs_there(tmp_path: Path, capfd: Capture) -> None:
+    model = written(tmp_path / "net.tflite", image())
+    there = run_json(["check", model, "--input-memory", FLASH], capfd)
+    here = run_json(["check", model], capfd)
+    assert there["sram_bytes"] <= here["sram_bytes"]
+    refused = written(tmp_path / "cpu.tflite", float_input())
+    status, _, err = run(["check", refused, "--input-memory", FLASH], capfd)
+    assert status == 1 and "on the CPU reads input" in err

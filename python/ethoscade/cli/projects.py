@@ -128,6 +128,11 @@ def _check_project_alone(args: argparse.Namespace) -> None:
 
 def _made(args: argparse.Namespace, folder: Path) -> tuple[Project, Template]:
     template = projects.template_named(args.template)
+    if args.input_memory is not None:
+        raise ConfigError(
+            f"--input-memory is {args.input_memory}, and a project's inputs lie in its arena, where the link writes "
+            f"them: write C by `ethoscade compile --emit c`, or leave it out"
+        )
     projects.check_free(folder)
     compiled = compile_as_told(args, is_c=True)
     options = replace(COptions(), module_name=args.module_name, weights=args.weights)
