@@ -25,7 +25,7 @@ from ethoscade.testing import ModelBuilder, Value, random_network
 from firmware_builds import STRICT
 from test_cmsis_nn import INCLUDED, compiled_for
 from test_cmsis_nn import network as for_the_library
-from test_firmware import CHOICES, NETWORKS, artifact_of, expected_of, same, steps_of
+from test_firmware import CHOICES, EXTERNAL, NETWORKS, artifact_of, expected_of, same, steps_of
 
 # -Wmissing-prototypes is for C; Clang's -Wdouble-promotion finds what GCC's does not.
 _WARNINGS = (*(flag for flag in STRICT if flag not in ("-std=c99", "-Wmissing-prototypes")), "-Wdouble-promotion")
@@ -112,6 +112,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         patch.setattr(detections.detection, "options", lambda *_: detections.OPTIONS)
         units += written(detections.artifact(detections.network()), folder / "detections", COptions())
     units += written(artifact_of("state"), folder / "steps", COptions(executor="graph"))
+    units += written(artifact_of(EXTERNAL), folder / EXTERNAL, CHOICES["pools"])
     units += written(compiled_for(for_the_library()).artifact, folder / "library", COptions(executor="graph"))
     seen: set[str] = set()
     for seed in range(200):

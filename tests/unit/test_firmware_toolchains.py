@@ -18,7 +18,7 @@ from ethoscade.codegen.c.options import COptions
 from ethoscade.ir import Quantisation
 from ethoscade.testing import ModelBuilder, tiny_conv
 from firmware_builds import FIRMWARE, STRICT, Driver
-from test_firmware import CHOICES, NETWORKS, artifact_of
+from test_firmware import CHOICES, EXTERNAL, NETWORKS, artifact_of
 
 COMPILERS = {
     "gcc": ["gcc"],
@@ -43,7 +43,7 @@ def called(*words: str | Path) -> subprocess.CompletedProcess[str]:
 def test_no_compiler_has_a_word_to_say(tmp_path: Path, compiler: str, choice: str) -> None:
     words = command(compiler)
     units: list[Path] = []
-    for name in NETWORKS:
+    for name in NETWORKS if CHOICES[choice].workspace_io else (*NETWORKS, EXTERNAL):
         files = c_source.write(artifact_of(name), tmp_path / name, CHOICES[choice])
         units += [path for path in files.values() if path.suffix in (".c", ".S")]
     for path in units:
