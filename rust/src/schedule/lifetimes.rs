@@ -3,7 +3,8 @@
 //! Owns buffers' lifetimes and the windows of live bytes within them. A row is live from the step that writes it
 //! first to the step that reads it last, both included, so two tensors may share bytes where the one's rows are dead
 //! before the other's are made. A rolling buffer is live as a whole while it holds a row that is still to be read.
-//! Staged constants and workspace are live from first to last use.
+//! Staged constants and workspace are live from first to last use. What the caller brings is live at least until something
+//! runs, whether anybody reads it or not.
 //!
 //! A tensor that is made over another one shares bytes with it in one step. There the larger counts, and the smaller is
 //! live before or afterwards: the memory planner keeps them apart as far as they must be. State is live in the last step, after
@@ -50,6 +51,9 @@ impl Rows {
 pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
     let mut rows = accesses(graph, program);
     let end = (program.steps.len() as u32).max(1);
+    // Copies ahead of all else are placed and moved by what is in use once something runs.
+    let runs = |step: &Step| matches!(step, Step::Stripe(_) | Step::Call { .. });
+    let first_run = program.steps.iter().position(runs).unwrap_or(0) as u32;
     for ((id, rows), buffer) in
         rows.iter_mut().enumerate().map(|(id, rows)| (BufferId::at(id), rows)).zip(&mut program.buffers)
     {
@@ -60,6 +64,7 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
             let all = rows.all();
             if description.is_input {
                 rows.write(all, 0);
+                rows.read(all, first_run);
             }
             if description.is_output {
                 rows.read(all, end - 1);
