@@ -4,8 +4,6 @@
 pub(crate) const LARGE_PROBLEM_BUFFERS: usize = 500;
 /// Most entries of a table, such as pairs of items or cells of sections: some fifty megabytes.
 pub(crate) const MAX_TABLE_ENTRIES: usize = 1 << 21;
-/// Most cells, and most pairs of neighbours, in a searched space: some two hundred megabytes.
-pub(crate) const MAX_SPACE_ENTRIES: usize = 4 * MAX_TABLE_ENTRIES;
 /// Most looks of a step outside the searches that iterations bound: some ten milliseconds.
 pub(crate) const MAX_STEP_LOOKS: u64 = 1 << 24;
 /// Most looks of one search, over all its moves or nodes: some seconds.

@@ -40,8 +40,8 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> LadderAnswer {
         if rungs.iter().all(|rung| rung.closed) {
             break;
         }
-        let left = (goal.nodes - found.nodes, goal.work - found.work);
-        for trial in try_all(space, &rungs, goal, below, left) {
+        let left = Limits { below: Some(below), nodes: goal.nodes - found.nodes, work: goal.work - found.work };
+        for trial in try_all(space, &rungs, goal, left) {
             found.nodes += trial.nodes;
             found.work += trial.work;
             let rung = &mut rungs[trial.index];
@@ -69,7 +69,8 @@ pub(super) fn decide(space: &Space, capacity: u64, most: (u64, u64), seed: u64) 
     let mut rung = Rung::new(capacity);
     let (mut nodes, mut work) = (0, 0);
     while nodes < most.0 && work < most.1 {
-        let trial = climb(space, rung, seed, capacity + 1, (most.0 - nodes, most.1 - work), &|| true);
+        let left = Limits { below: None, nodes: most.0 - nodes, work: most.1 - work };
+        let trial = climb(space, rung, seed, left, &|| true);
         nodes += trial.nodes;
         work += trial.work;
         if trial.verdict != Verdict::Spent {
@@ -83,6 +84,15 @@ pub(super) fn decide(space: &Space, capacity: u64, most: (u64, u64), seed: u64) 
 /// One past the last byte of a packing.
 fn peak(space: &Space, offsets: &[u64]) -> u64 {
     offsets.iter().zip(&space.blocks).map(|(&at, block)| at + block.size).max().unwrap_or(0)
+}
+
+/// What a trial may spend, and what its packing must be below.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The best packing so far, in bytes; None where only what is asked for counts.
+    below: Option<u64>,
+    nodes: u64,
+    work: u64,
 }
 
 /// The result of one trial of a rung.
@@ -101,8 +111,8 @@ struct Trial {
 ///
 /// Each gets an equal part of the looks and the nodes left by those before it, as if these spent all they may. So no rung
 /// waits for another.
-fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, below: u64, (nodes, work): (u64, u64)) -> Vec<Trial> {
-    let mut left = nodes;
+fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, limits: Limits) -> Vec<Trial> {
+    let mut left = limits.nodes;
     let mut jobs = Vec::with_capacity(rungs.len());
     for (index, rung) in rungs.iter().enumerate().filter(|(_, rung)| !rung.closed) {
         let granted = left.min(rung.limit_nodes(space));
@@ -111,10 +121,10 @@ fn try_all(space: &Space, rungs: &[Rung], goal: &Goal, below: u64, (nodes, work)
             jobs.push((index, granted));
         }
     }
-    let share = work.div_ceil(jobs.len().max(1) as u64);
-    let run = |(index, granted): (usize, u64), wanted: &dyn Fn() -> bool| Trial {
-        index,
-        ..climb(space, rungs[index].clone(), goal.seed, below, (granted, share), wanted)
+    let share = limits.work.div_ceil(jobs.len().max(1) as u64);
+    let run = |(index, granted): (usize, u64), wanted: &dyn Fn() -> bool| {
+        let own = Limits { nodes: granted, work: share, ..limits };
+        Trial { index, ..climb(space, rungs[index].clone(), goal.seed, own, wanted) }
     };
     let ends = |trial: &Trial| match trial.verdict {
         Verdict::Found => true,
@@ -142,24 +152,27 @@ impl Rung {
 }
 
 /// Tries one rung as long as its answer is `wanted`.
-fn climb(space: &Space, mut rung: Rung, seed: u64, below: u64, most: (u64, u64), wanted: &dyn Fn() -> bool) -> Trial {
-    let mut below = below;
+fn climb(space: &Space, mut rung: Rung, seed: u64, limits: Limits, wanted: &dyn Fn() -> bool) -> Trial {
+    let mut below = limits.below;
     let (mut nodes, mut work, mut verdict, mut offsets) = (0, 0, Verdict::Spent, None);
-    while verdict == Verdict::Spent && nodes < most.0 && work < most.1 && wanted() {
+    while verdict == Verdict::Spent && nodes < limits.nodes && work < limits.work && wanted() {
         let own = (rung.turn % ROUND) as usize;
         // Large blocks first needs the fewest nodes of all where there are many.
         let turn = if space.is_large() { rung.turn ^ 1 } else { rung.turn };
         let tactic = Tactic::new(space, turn, seed);
-        let mut search =
-            PackingSearch::new(space, rung.capacity, below, &tactic, std::mem::take(&mut rung.weights[own]));
-        verdict = search.run(rung.limit_run_nodes(space).min(most.0 - nodes), most.1 - work);
+        // The first run is given up when its nodes run out: where it is enough, more of these find more.
+        let relaxed_below = below.filter(|_| rung.turn > 0);
+        let weights = std::mem::take(&mut rung.weights[own]);
+        let mut search = PackingSearch::new(space, rung.capacity, relaxed_below, &tactic, weights);
+        verdict = search.run(rung.limit_run_nodes(space).min(limits.nodes - nodes), limits.work - work);
         nodes += search.nodes().max(1);
         work += search.work();
         rung.turn += 1;
         if verdict == Verdict::Found {
-            below = peak(space, search.offsets());
+            let found = peak(space, search.offsets());
+            below = below.map(|_| found);
             offsets = Some(search.offsets().to_vec());
-            if below > rung.capacity {
+            if found > rung.capacity {
                 // Found with a relaxed capacity: what was asked is still open.
                 verdict = Verdict::Spent;
             }

@@ -9,7 +9,7 @@
 //! Blocks may use only parts of themselves at times. Packings in which two such blocks lie above one another in turn are
 //! not searched. The search may find a packing then, but proves nothing.
 //!
-//! A run whose nodes ran out is completed with relaxed capacities, as long as these stay below the best packing known.
+//! A run whose nodes ran out may be completed: with relaxed capacities, as long as these stay below the best packing known.
 
 use super::packing::Verdict;
 use super::partial::{PartialPacking, PLACED};
@@ -31,8 +31,8 @@ pub(super) struct PackingSearch<'a> {
     nodes: u64,
     budget: u64,
     work_limit: u64,
-    /// Exclusive limit of a relaxed capacity, in bytes.
-    below: u64,
+    /// Exclusive limit of a relaxed capacity, in bytes; None where a run is given up when its nodes run out.
+    below: Option<u64>,
     /// Nodes at which a run with relaxed capacities takes nothing back any more.
     relaxed_budget: u64,
     /// Depth of recursion, and its limit.
@@ -41,9 +41,9 @@ pub(super) struct PackingSearch<'a> {
 }
 
 impl<'a> PackingSearch<'a> {
-    /// A search of one capacity, and of larger ones below `below` bytes when its nodes run out. `weights` are the
+    /// A search of one capacity, and of larger ones below `below` bytes, if given, when its nodes run out. `weights` are the
     /// sections' failure weights of earlier runs and may be empty.
-    pub fn new(space: &'a Space, capacity: u64, below: u64, tactic: &'a Tactic, weights: Vec<u64>) -> Self {
+    pub fn new(space: &'a Space, capacity: u64, below: Option<u64>, tactic: &'a Tactic, weights: Vec<u64>) -> Self {
         let partial = PartialPacking::new(space, capacity, weights);
         Self {
             partial,
@@ -179,6 +179,7 @@ impl<'a> PackingSearch<'a> {
     ///
     /// The packing needs more than the capacity asked for, so it proves nothing about that, but it is mostly a good one.
     fn relax(&mut self, from: usize, to: usize, section: usize, blocks: &[u32], forced: bool) -> Verdict {
+        let Some(below) = self.below else { return Verdict::Spent };
         let level = self.partial.floors[section].level;
         loop {
             let mut least = PLACED;
@@ -208,7 +209,7 @@ impl<'a> PackingSearch<'a> {
                     return Verdict::Spent;
                 }
             }
-            if least >= self.below {
+            if least >= below {
                 return Verdict::Spent;
             }
             self.partial.relax(least);

@@ -7,7 +7,7 @@
 
 use crate::usmp::arithmetic::gcd;
 use crate::usmp::instance::Instance;
-use crate::usmp::limits::{LARGE_PROBLEM_BUFFERS, MAX_SPACE_ENTRIES};
+use crate::usmp::limits::{LARGE_PROBLEM_BUFFERS, MAX_TABLE_ENTRIES};
 use crate::util::interrupt;
 
 /// Most cells in sections made of explicit conflicts: a block may be in many of these.
@@ -50,11 +50,6 @@ impl SpaceBlock {
     pub fn span(&self) -> (usize, usize) {
         let last = self.cells.last().map_or(0, |cell| cell.section as usize);
         (self.cells[0].section as usize, last)
-    }
-
-    /// Whether cell `at` is in the section after that of the cell before.
-    fn goes_on(&self, at: usize) -> bool {
-        at > 0 && self.cells[at - 1].section + 1 == self.cells[at].section
     }
 }
 
@@ -111,7 +106,7 @@ impl Space {
                 blocks[block as usize].cells.push(SpaceCell { section: section as u32, low, high });
             }
         }
-        if cells > MAX_SPACE_ENTRIES {
+        if cells > MAX_TABLE_ENTRIES {
             return None;
         }
         let mut space = Self { blocks, covers, spare: Vec::new(), base, grain: 1, solid: true, whole: true };
@@ -154,21 +149,12 @@ impl Space {
     fn find_neighbours(&mut self) -> bool {
         let mut listed = 0;
         let mut met = vec![u32::MAX; self.blocks.len()];
-        // Blocks that are not in use in the section before, by section. All others there were met in that section.
-        let mut begins = vec![Vec::new(); self.covers.len()];
-        for (index, block) in (0u32..).zip(&self.blocks) {
-            for (_, cell) in block.cells.iter().enumerate().filter(|&(at, _)| !block.goes_on(at)) {
-                begins[cell.section as usize].push(index);
-            }
-        }
         for index in 0..self.blocks.len() {
             interrupt::ask();
             let mut neighbours = Vec::new();
             met[index] = index as u32;
-            for (at, cell) in self.blocks[index].cells.iter().enumerate() {
-                let section = cell.section as usize;
-                let others = if self.blocks[index].goes_on(at) { &begins[section] } else { &self.covers[section] };
-                for &other in others {
+            for cell in &self.blocks[index].cells {
+                for &other in &self.covers[cell.section as usize] {
                     if met[other as usize] != index as u32 {
                         met[other as usize] = index as u32;
                         neighbours.push(other);
@@ -177,7 +163,7 @@ impl Space {
             }
             neighbours.sort_unstable();
             listed += neighbours.len();
-            if listed > MAX_SPACE_ENTRIES {
+            if listed > MAX_TABLE_ENTRIES {
                 return false;
             }
             let is_pinned = |other: &u32| self.blocks[*other as usize].pinned.is_some();
@@ -297,7 +283,7 @@ fn cliques(instance: &Instance, used: &[u32]) -> Option<Vec<Vec<Use>>> {
             cells -= kept.pop().map_or(0, |last| last.len());
         }
         cells += live.len();
-        if cells > MAX_SPACE_ENTRIES {
+        if cells > MAX_TABLE_ENTRIES {
             return None;
         }
         kept.push(live.clone());
