@@ -100,7 +100,7 @@ impl CascaderGraph {
         self.device.memories().inputs().get(number as usize).copied()
     }
 
-    /// Where an operation finds these inputs as far as that is settled before anything is placed.
+    /// The pools of an operation with these inputs before anything is placed: all but external inputs in the scarce one.
     pub fn pools(&self, inputs: &[Input]) -> OperandPools {
         let pool = |number: usize| inputs.get(number).and_then(|input| self.external_pool(input.tensor));
         OperandPools { inputs: [0, 1].map(|number| pool(number).unwrap_or(Memories::SCARCE)), ..OperandPools::NEAR }

@@ -1,14 +1,13 @@
 //! From Plans to a program: the stripes, in the order of demand, become steps over buffers.
 //!
-//! Owns the steps, the buffers' extents and what makes a set of Plans legal. Does not choose anything, does not place
-//! buffers, and leaves copies of constants right before their first use.
+//! Owns the steps and the buffers' extents. Does not choose anything, does not place buffers, and leaves copies of constants
+//! right before their first use. What makes Plans legal is `legal_plans`' to say.
 //!
 //! Example: `tests::example`, on the network of docs/worked-example.md.
 
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
-use thiserror::Error;
 
 use crate::cost::{staging_cycles, tensor_copy_cycles, Costs};
 use crate::model::graph::{CascaderGraph, Work};
@@ -17,48 +16,12 @@ use crate::model::memory::{Candidates, Memories};
 use crate::model::operation::{Cost, Source};
 use crate::model::plan::{CopiedTensor, Plan, Staging};
 use crate::model::program::{Buffer, Content, CopySource, Program, Step, Stripe, View};
+use crate::schedule::legal_plans::{check_plan, copied_tensor, PlanError};
 use crate::schedule::lifetimes::{is_tiled, set_lifetimes};
 use crate::schedule::stripe_order::{is_interior, wanted, StripeOrder};
 use crate::schedule::tables::load_tables;
 use crate::stripe::{Axis, Region, Span};
 use crate::util::interrupt;
-
-/// A fault in a set of Plans.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum PlanError {
-    /// Plans overlap, leave Parts out, or name Parts that are not there.
-    #[error("plan {plan} covers parts {first}..={last}; part {expected} is next of {count}")]
-    Cover {
-        /// Index of the Plan.
-        plan: usize,
-        /// Its first Part.
-        first: PartId,
-        /// Its last Part.
-        last: PartId,
-        /// The Part that should come first.
-        expected: PartId,
-        /// Parts in the graph.
-        count: usize,
-    },
-    /// Decisions that do not fit the group.
-    #[error("plan {plan}: {fault}")]
-    Decision {
-        /// Index of the Plan.
-        plan: usize,
-        /// What does not fit.
-        fault: &'static str,
-    },
-    /// No OFM block of the encoded depth fits the accelerator's SHRAM for this stripe.
-    #[error("part '{part}': no OFM block fits SHRAM for a stripe of {height}x{width}")]
-    Block {
-        /// The Part.
-        part: String,
-        /// Stripe height.
-        height: i64,
-        /// Stripe width.
-        width: i64,
-    },
-}
 
 /// Turn Plans, which must cover the graph's Parts in order, into a program.
 ///
@@ -103,92 +66,6 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
     set_lifetimes(graph, &mut program);
     debug_assert!(program.buffers.iter().all(is_tiled), "windows that do not follow one another");
     Ok(program)
-}
-
-fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expected: PartId) -> Result<(), PlanError> {
-    let count = graph.parts.len();
-    if plan.first != expected || plan.last < plan.first || plan.last.index() >= count {
-        return Err(PlanError::Cover { plan: index, first: plan.first, last: plan.last, expected, count });
-    }
-    let fault = |fault| Err(PlanError::Decision { plan: index, fault });
-    if plan.stripes.len() != plan.len() || plan.staging.len() != plan.len() {
-        return fault("needs one stripe and one staging decision for each part");
-    }
-    let sliced = plan.staging.contains(&Staging::Sliced);
-    if sliced && (plan.is_cascade() || graph.kernel(plan.first).is_none_or(|kernel| kernel.sliced.is_none())) {
-        return fault("only a part on its own whose constants are sliced can be staged in slices");
-    }
-    if plan.stripes.iter().any(|&stripe| stripe < 1) || plan.tiling.tiles < 1 {
-        return fault("stripes and bands are at least 1");
-    }
-    check_copied(graph, plan, index)?;
-    let opaque = plan.parts().any(|part| graph.kernel(part).is_none());
-    if opaque && plan.is_cascade() {
-        return fault("an opaque part cannot be cascaded");
-    }
-    if !opaque {
-        let across = graph.tensors[graph.output(plan.last)].plane[plan.tiling.roll.other() as usize];
-        if (i64::from(plan.tiling.tiles) - 1) * graph.stripe_multiple(plan.last) >= across {
-            return fault("more bands than the output has rows or columns, or pairs of them where it is doubled");
-        }
-        let uneven = |(&stripe, part): (&i64, PartId)| {
-            let whole = graph.tensors[graph.output(part)].plane[plan.tiling.roll as usize];
-            stripe < whole && stripe % graph.stripe_multiple(part) != 0
-        };
-        if plan.stripes.iter().zip(plan.parts()).any(uneven) {
-            return fault("a part that doubles its input is made in stripes of even extent, or whole");
-        }
-        let open = (0..plan.len() - 1).any(|offset| !is_interior(graph, plan, offset));
-        if plan.tiling.tiles > 1 && open {
-            return fault("a group that is cut into bands has a single output");
-        }
-    }
-    Ok(())
-}
-
-/// The tensor that a decision copies; None if there is no such operand.
-fn copied_tensor(graph: &CascaderGraph, copied: CopiedTensor) -> Option<TensorId> {
-    let (CopiedTensor::Read(part, _) | CopiedTensor::Write(part)) = copied;
-    let part = graph.parts.get(part.index())?;
-    match copied {
-        CopiedTensor::Read(_, operand) => part.inputs.get(operand as usize).map(|input| input.tensor),
-        CopiedTensor::Write(_) => part.outputs.first().copied(),
-    }
-}
-
-/// Tensors are copied that are made before the group or wanted after it, where there is a pool to copy from or to.
-fn check_copied(graph: &CascaderGraph, plan: &Plan, index: usize) -> Result<(), PlanError> {
-    let fault = |fault| Err(PlanError::Decision { plan: index, fault });
-    if plan.copied.is_empty() {
-        return Ok(());
-    }
-    if graph.device.memories().spacious().is_empty() {
-        return fault("tensors are copied between pools, and the device has one pool of tensors");
-    }
-    if tensor_copy_cycles(&graph.device, 0, Memories::SCARCE, Memories::SCARCE).is_none() {
-        return fault("tensors are copied between pools, and no command of the device does that");
-    }
-    if plan.staging.contains(&Staging::Sliced) {
-        return fault("a part whose constants are staged in slices has its tensors where they are");
-    }
-    for &copied in &plan.copied {
-        let (CopiedTensor::Read(part, _) | CopiedTensor::Write(part)) = copied;
-        if part < plan.first || part > plan.last || graph.kernel(part).is_none() {
-            return fault("tensors are copied for NPU parts of the group");
-        }
-        let Some(tensor) = copied_tensor(graph, copied) else { return fault("there is no such operand to copy") };
-        let is_made_here = graph.producer[tensor].is_some_and(|maker| maker >= plan.first);
-        match copied {
-            CopiedTensor::Read(..) if is_made_here => {
-                return fault("an operand that is copied is made before the group")
-            }
-            CopiedTensor::Write(_) if is_interior(graph, plan, plan.offset(part)) => {
-                return fault("an output that is copied is wanted after the group")
-            }
-            CopiedTensor::Read(..) | CopiedTensor::Write(_) => {}
-        }
-    }
-    Ok(())
 }
 
 /// The buffers that a Part's constants are copied to: of all, or piece by piece; None where there are none to copy.

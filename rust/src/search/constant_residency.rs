@@ -13,7 +13,7 @@
 
 use crate::model::graph::CascaderGraph;
 use crate::model::plan::{Plan, Staging};
-use crate::schedule::interleave::PlanError;
+use crate::schedule::legal_plans::PlanError;
 use crate::schedule::prefetch::unlimited_cycles;
 use crate::search::context::Context;
 use crate::util::interrupt;

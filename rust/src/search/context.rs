@@ -7,7 +7,8 @@ use crate::model::graph::CascaderGraph;
 use crate::model::plan::Plan;
 use crate::model::program::{Placement, Program};
 use crate::plans::options::Options;
-use crate::schedule::interleave::{interleave, PlanError};
+use crate::schedule::interleave::interleave;
+use crate::schedule::legal_plans::PlanError;
 use crate::search::arena::{ArenaError, Placer};
 
 /// A network, the options of its search, a cost model and a memory planner.

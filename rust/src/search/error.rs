@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::schedule::interleave::PlanError;
+use crate::schedule::legal_plans::PlanError;
 use crate::search::arena::ArenaError;
 
 /// Why there is no frontier.

@@ -9,11 +9,12 @@ use super::operation_cost::{beside_copies, best_block, planned};
 use super::stream_tests::held;
 use crate::cost::{commands, Costs};
 use crate::model::device::{Device, EthosU, Unit};
-use crate::model::ids::TableId;
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::{PartId, TableId};
 use crate::model::memory::{Memories, Pool};
 use crate::model::operation::{
     Element, Function, Home, Layout, LookUpTable, NpuOperation, OperandPools, OperationKind, SecondOperand, Slab,
-    StripeOperation, Upscale,
+    Source, StripeOperation, Upscale,
 };
 use crate::npu::operation::Operand2;
 use crate::npu::registers::Register;
@@ -24,7 +25,7 @@ use crate::plans::options::MOVES;
 use crate::schedule::interleave::interleave;
 use crate::search::arena::placer;
 use crate::search::uncascaded;
-use crate::testing::networks::{device, plain, Network, INPUT};
+use crate::testing::networks::{device, fed_from_flash, plain, Network, INPUT};
 
 fn npu() -> EthosU {
     match device().unit {
@@ -105,6 +106,18 @@ fn copies_slow_down_kernels_that_keep_the_arena_busy() {
     one.system = System::of_two(one.system.ports()[0].clone(), one.system.ports()[0].clone()).expect("one memory");
     let alone = cost(&one, 1, [512, 512], [14, 14]);
     assert_eq!(alone.beside_copies, alone.cycles);
+}
+
+#[test]
+fn what_reads_flash_costs_what_flash_delivers() {
+    let mut net = Network::new([32, 32], 16);
+    let copied = net.pointwise(OperationKind::Abs, INPUT, None, 8);
+    let graph = net.finish(copied);
+    let cycles = |graph: &CascaderGraph| {
+        Costs::default().stripe(graph, PartId(0), [32, 32], Source::InPlace).expect("a block fits").cycles
+    };
+    // A byte each cycle instead of eight.
+    assert!(cycles(&fed_from_flash(&graph)) >= 32 * 32 * 16 && cycles(&graph) < 32 * 32 * 16 / 2);
 }
 
 /// A kind of operation with bits of its input and output, whether it looks its results up, and how its second operand is

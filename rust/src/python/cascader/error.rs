@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 
 use crate::checker::Complaint;
 use crate::model::graph::GraphError;
-use crate::schedule::interleave::PlanError;
+use crate::schedule::legal_plans::PlanError;
 use crate::search::arena::ArenaError;
 use crate::search::error::SearchError;
 
