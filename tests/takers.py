@@ -97,7 +97,7 @@ NO_NETWORK: Mapping[str, str] = {
     "each input once": "one input has two values",
     "one type of what is moved": "kernels copy the input's bytes, whatever the output holds",
     "variables that are set before they are read": "READ_VARIABLE makes a tensor of nothing",
-    "as many begins, ends and strides": "LiteRT reads strides behind the tensor's end",
+    "as many begins, ends and strides": "LiteRT reads one for each dimension, unchecked (strided_slice.cc)",
     "one type of a variable": "READ_VARIABLE copies bytes, whatever the tensors hold",
     "element type INT4": "NumPy has no such elements",
     "element type BFLOAT16": "NumPy has no such elements",

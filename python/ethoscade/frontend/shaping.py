@@ -208,7 +208,7 @@ def strided_slice(site: Site) -> StridedSliceAttrs:
             f"has {len(begins)} begins, {len(ends)} ends and {len(strides)} strides for the {len(ifm.shape)} "
             f"dimensions of '{ifm.name}'",
             value=(len(begins), len(ends), len(strides)),
-            constraint="as many begins, ends and strides",
+            constraint=None if len(begins) == len(ends) == len(strides) else "as many begins, ends and strides",
         )
     ranges: list[tuple[int, int, int]] = []
     shape: list[int] = []
