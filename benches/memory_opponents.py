@@ -1,7 +1,7 @@
 """Other planners on the same buffers, each within seconds of CPU time.
 
-TVM's three algorithms are written anew from their description, first fit with branch and bound is in the manner of
-MiniMalloc, Vela's hill climb is the one of its package, and `omnimalloc` (PyPI) takes part where it is installed.
+TVM's three algorithms are written anew from their description, and so is MiniMalloc's first fit with branch and bound.
+Vela's hill climb is the one of its package. `omnimalloc` (PyPI) takes part where it is installed.
 Windows and gaps are left unused. Sizes are multiples of the alignment, so that no offset needs padding.
 """
 
@@ -17,7 +17,7 @@ from ethoscade.memory import Buffer
 
 Offsets = Sequence[int]
 Opponent = Callable[[Sequence[Buffer], float], Iterator[Offsets]]
-"""Buffers and CPU seconds in; one plan after the other out, as it is found."""
+"""From buffers and CPU seconds to plans, each better than the one before."""
 
 
 def _neighbours(buffers: Sequence[Buffer]) -> list[list[int]]:

@@ -165,6 +165,7 @@ def run_opponents(families: Sequence[str], results: Path, budgets: Sequence[floa
             print(
                 name, count, seed, {who: [round(p / least, 4) for p in row] for who, row in peaks.items()}, flush=True
             )
+            results.parent.mkdir(parents=True, exist_ok=True)
             results.write_text(json.dumps(known))
     before, rest = PAGE.read_text().split(MARKS[0])
     after = rest.split(MARKS[1])[1]
@@ -198,7 +199,7 @@ def main() -> int:
     parser.add_argument("--networks", nargs="*", type=int, metavar="COUNT", help="generated networks of these sizes")
     parser.add_argument("--opponents", nargs="*", metavar="FAMILY", help="other planners on irregular problems")
     parser.add_argument("--seconds", nargs="+", type=float, default=SECONDS, help="CPU seconds of each planner")
-    parser.add_argument("--results", type=Path, default=Path("memory_opponents.json"), metavar="FILE")
+    parser.add_argument("--results", type=Path, default=Path("out/memory_opponents.json"), metavar="FILE")
     args = parser.parse_args()
     if args.opponents is not None:
         run_opponents(args.opponents or FAMILIES, args.results, args.seconds)
