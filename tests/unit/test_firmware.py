@@ -163,13 +163,6 @@ def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> No
         assert all(found.told[3:]) and len(found.told) == 3 + len(artifact.external)
 
 
-def test_external_inputs_begin_with_a_cache_line(tmp_path: Path) -> None:
-    """-4 before anything is written; at sixteen bytes the driver's own check would not find it."""
-    firmware = Firmware(artifact_of("external"), tmp_path, COptions(), driver=DRIVERS["24.02"], flags=SANITIZED)
-    assert firmware.run(steps_of("external"), input_shift=16).statuses == [-4, -4]
-    assert firmware.run(steps_of("external"), input_shift=32).statuses == [0, 0]
-
-
 @pytest.mark.parametrize("driver", DOES_NOT_WAIT)
 @pytest.mark.parametrize("choice", ["internal_io", "pool_weights"])
 def test_runs_that_do_not_wait(tmp_path: Path, choice: str, driver: str) -> None:

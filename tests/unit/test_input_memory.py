@@ -12,6 +12,7 @@ import pytest
 from command_line_support import Capture, run, run_json, written
 from ethoscade import CodegenError, ConfigError
 from ethoscade.codegen.artifact import NpuCall
+from ethoscade.codegen.c.options import COptions
 from ethoscade.codegen.c.regions import used
 from ethoscade.codegen.raw import arrays
 from ethoscade.ir import DType
@@ -23,8 +24,10 @@ from ethoscade.run.execution import run_artifact
 from ethoscade.run.timing import simulate_timing
 from ethoscade.targets.target import ACCELERATORS, compilation_target
 from ethoscade.testing import ModelBuilder, inverted_residuals
+from firmware_builds import SANITIZED, Firmware
 from promised_cycles import broken_promises
 from raw_reader import RawProgram
+from test_firmware import DRIVERS, EXTERNAL, artifact_of, steps_of
 
 FLASH = "OffChipFlash"
 
@@ -125,6 +128,13 @@ def test_rows_cost_what_their_memory_costs() -> None:
         without = simulate_timing(call.payload, compilation_target()).memories[memory]
         moved = with_input.read_bytes - without.read_bytes
         assert moved >= 32 * 32 * 3 if memory == FLASH else moved == 0
+
+
+def test_external_inputs_begin_with_a_cache_line(tmp_path: Path) -> None:
+    """-4 before anything is written; at sixteen bytes the driver's own check would not find it."""
+    firmware = Firmware(artifact_of(EXTERNAL), tmp_path, COptions(), driver=DRIVERS["24.02"], flags=SANITIZED)
+    assert firmware.run(steps_of(EXTERNAL), input_shift=16).statuses == [-4, -4]
+    assert firmware.run(steps_of(EXTERNAL), input_shift=32).statuses == [0, 0]
 
 
 @pytest.mark.parametrize("name", ["image", "two_inputs", "joined", "operators_behind"])

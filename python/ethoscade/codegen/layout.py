@@ -14,6 +14,7 @@ from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor, Variable
 from ..ir.operators import OPERATORS, updated
 from ..lowering.aliases import root
 from .artifact import Artifact, CpuCall, NpuCall
+from .operations import INPUT_REGION
 
 ALIGNMENT_BYTES = 16
 CACHE_LINE_BYTES = 32
@@ -47,6 +48,11 @@ def carried_over(artifact: Artifact) -> tuple[tuple[int, ...], ...]:
         for number in turn:
             del source[number]
     return tuple(found)
+
+
+def input_region(artifact: Artifact, index: int) -> int | None:
+    """The region of an external input; None of any other tensor."""
+    return INPUT_REGION + artifact.external.index(index) if index in artifact.external else None
 
 
 def npu_calls(artifact: Artifact) -> tuple[NpuCall, ...]:

@@ -24,8 +24,7 @@ from . import c_source, executor_graph
 from .artifact import Artifact, CpuCall, NpuCall
 from .c.names import identifier
 from .c.options import COptions, Networks
-from .layout import call_tensors, distinct_payloads, npu_calls, touched_tensors, whole_lines
-from .operations import INPUT_REGION
+from .layout import call_tensors, distinct_payloads, input_region, npu_calls, touched_tensors, whole_lines
 
 VERSION = 7
 # DLPack's device type of the CPU; the NPU has no memory of its own to report.
@@ -145,8 +144,8 @@ def listing(artifact: Artifact) -> str:
     for index in touched_tensors(artifact):
         tensor = artifact.graph.tensors[index]
         place = "constant" if tensor.is_constant else f"arena {artifact.offsets.get(index)}"
-        if index in artifact.external:
-            place = f"the caller's, region {INPUT_REGION + artifact.external.index(index)}"
+        if (region := input_region(artifact, index)) is not None:
+            place = f"the caller's, region {region}"
         lines.append(
             f"  %{index} {tensor.name}: {tensor.dtype.value}{list(tensor.shape)}, {tensor.size_bytes} bytes, {place}"
         )

@@ -23,8 +23,7 @@ import numpy as np
 from ..ir import Array
 from ..util.files import write_whole
 from .artifact import Artifact, NpuCall
-from .layout import carried_over, padded, verify
-from .operations import INPUT_REGION
+from .layout import carried_over, input_region, padded, verify
 from .raw_program import program_arrays
 
 _DIMENSIONS = 6
@@ -97,11 +96,7 @@ def _tensors(artifact: Artifact, prefix: str, indices: Sequence[int]) -> dict[st
     return {
         f"{prefix}_shape": np.array(shapes, np.int64).reshape(len(tensors), _DIMENSIONS),
         f"{prefix}_elem_size": np.array([tensor.dtype.size_bytes for tensor in tensors], np.int64),
-        f"{prefix}_region": np.array([_region(artifact, i) for i in indices], np.int64),
+        f"{prefix}_region": np.array([input_region(artifact, i) or _ARENA_REGION for i in indices], np.int64),
         # An external input is a region from its first byte on.
         f"{prefix}_offset": np.array([artifact.offsets.get(i, 0) for i in indices], np.int64),
     }
-
-
-def _region(artifact: Artifact, index: int) -> int:
-    return INPUT_REGION + artifact.external.index(index) if index in artifact.external else _ARENA_REGION

@@ -106,8 +106,8 @@ class TensorSpec:
 
     `updates` is, of an output, the input that it is before the next run, as a dense id: both lie in one place, if the
     one is read for the last time before the other is begun. `is_state` says of an input that the network's state lies
-    there before a run and, once the run has ended, that of the next one. `external` is, of an
-    external input, its number among these.
+    there before a run and, once the run has ended, that of the next one. `external` is the number of
+    an external input among these.
     """
 
     name: str

@@ -195,12 +195,16 @@ def load_target(
     memory_mode: str | None = None,
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
+    input_memory: str | None = None,
 ) -> Target:
     """Build a target from names; `config` is a vela.ini, by default the one that ships with ethos-u-vela.
 
     `config` may be a name in ethos-u-vela's folder, "Arm/vela.ini". `board` is a board's name or a TOML file that
     describes one; what is named beside it goes before what the board has. Without either the accelerator is
     `DEFAULT_ACCELERATOR`.
+
+    `input_memory` names the memory of the system configuration, whatever its case, in which the caller keeps the
+    network's inputs; None: the arena.
 
     Raises `ConfigError` naming what does not exist and what does, for another product's configuration and for an arena
     in flash. What can be simulated need not be compiled for: `compilation_target` is stricter.
@@ -223,7 +227,13 @@ def load_target(
                 f"memory mode '{mode.name}' keeps the {what} in {place.name} of '{system.name}', which cannot be "
                 f"written; choose a system configuration with DRAM, or Shared_Sram or Sram_Only"
             )
-    return Target(chip, system.name, mode.name, core_clock_hz(system), constants, arena, cache, at)
+    if input_memory is not None and cache != arena:
+        raise ConfigError(
+            f"input_memory is {shown(input_memory)}, and inputs lie in {arena.name} already, where no SRAM is counted: "
+            f"leave it out"
+        )
+    inputs = None if input_memory is None else _inputs_in(input_memory, system, cast(Product, chip.product))
+    return Target(chip, system.name, mode.name, core_clock_hz(system), constants, arena, cache, at, inputs)
 
 
 @checked()
@@ -237,18 +247,16 @@ def compilation_target(
 ) -> Target:
     """As `load_target`, for devices that code is generated for.
 
-    "none" is a device without an NPU, which has no configuration of memories either. `input_memory` names the memory
-    of the system configuration in which the caller keeps the network's inputs, whatever its case.
+    "none" is a device without an NPU, which has no configuration of memories either.
     Raises `ConfigError` for an accelerator with two cores and for a memory mode with an arena outside of the SRAM and
-    no SRAM beside it, or on an Ethos-U55, which writes through one of its ports alone; for an `input_memory` that
-    there is not, or beside a memory mode that keeps inputs outside of the SRAM.
+    no SRAM beside it, or on an Ethos-U55, which writes through one of its ports alone.
     """
     if accelerator == NO_NPU:
         return _without_npu(system_config, memory_mode, config, board, input_memory)
     if accelerator is not None and accelerator not in ACCELERATORS:
         what = "can be simulated only" if accelerator in SIMULATED else "is unknown"
         raise ConfigError(f"accelerator '{accelerator}' {what}; code is generated for {', '.join(TARGETS)}")
-    target = load_target(accelerator, system_config, memory_mode, config, board)
+    target = load_target(accelerator, system_config, memory_mode, config, board, input_memory)
     if target.accelerator.name not in ACCELERATORS:
         raise ConfigError(
             f"accelerator '{target.accelerator.name}' of board '{board}' can be simulated only; code is generated for "
@@ -265,31 +273,17 @@ def compilation_target(
             f"memory mode '{target.memory_mode}' has tensors in {target.cache.name} and in {target.arena.name}, behind "
             f"two ports, and an Ethos-U55 writes through one of them alone; choose Shared_Sram or Sram_Only"
         )
-    return target if input_memory is None else _with_inputs_in(target, input_memory, system_config, config, board)
+    return target
 
 
-def _with_inputs_in(
-    target: Target,
-    name: str,
-    system_config: str | None,
-    config: str | os.PathLike[str] | None,
-    board: str | os.PathLike[str] | None,
-) -> Target:
-    """The target with the network's inputs in a memory of its system configuration."""
-    if target.has_cache:
-        raise ConfigError(
-            f"input_memory is {shown(name)}, and inputs lie in {target.arena.name} already, where no SRAM is counted: "
-            f"leave it out"
-        )
-    at = None if board is None else _board_named(board)
-    system = _system(target.accelerator, system_config, read_configuration(config), at, config is not None)
+def _inputs_in(name: str, system: ConfigSection, product: Product) -> Memory:
+    """The memory of a system configuration that a caller names for inputs."""
     known = {memory.lower(): memory for memory in (system.value(f"{port}_port") for port in ("axi0", "axi1"))}
     if name.lower() not in known:
         raise ConfigError(
             f"input_memory is {shown(name)}; system configuration '{system.name}' has {' and '.join(known.values())}"
         )
-    memory = system_memory(system, known[name.lower()], cast(Product, target.accelerator.product))
-    return replace(target, inputs=memory)
+    return system_memory(system, known[name.lower()], product)
 
 
 def _without_npu(

@@ -235,7 +235,7 @@ def _bases(module: Module) -> str:
     prefix, macro = module.prefix, module.macro
     weights = "job->workspace_pools->weights" if module.weights_as == "pool" else module.weights_symbol
     told, fast, fast_size = "fast scratch, which is the arena as well", "job->base_addr[1]", f"{macro}_WORKSPACE_SIZE"
-    told_inputs = ", then inputs" if module.external else ""
+    others = ", then inputs" if module.external else ""
     inputs = "".join(
         f"  job->base_addr[{region}] = (uint64_t)(uintptr_t)job->inputs.{module.tensor_names[index]};\n"
         f"  job->base_addr_size[{region}] =\n"
@@ -245,14 +245,14 @@ def _bases(module: Module) -> str:
     if module.has_fast:
         told, fast_size = "the NPU's fast memory", f"{macro}_FAST_SIZE"
         fast = f"(uint64_t)(uintptr_t){memory.fast_expression(module, 'job->workspace_pools')}"
-    return f"""{_maintenance(module)}/* Whether the driver is told the weights' size, which it maintains \
-caches by. Define it as 0 where
+    return f"""{_maintenance(module)}\
+/* Whether the driver is told the weights' size, which it maintains caches by. Define it as 0 where
  * the CPU never writes them. */
 #ifndef {macro}_WEIGHTS_CACHE_MAINTENANCE
 #define {macro}_WEIGHTS_CACHE_MAINTENANCE 1
 #endif
 
-/* Regions: 0 weights, 1 arena, 2 {told}{told_inputs}. */
+/* Regions: 0 weights, 1 arena, 2 {told}{others}. */
 static void {prefix}_set_bases(struct {prefix}_job* job, uint32_t regions)
 {{
   job->base_addr[0] = (uint64_t)(uintptr_t){weights};

@@ -25,7 +25,7 @@ def text(module: Module) -> str:
         graph.macros(module) if module.options.has_graph else "",
     )  # fmt: skip
     declared = _paragraphs(
-        f"/* Input tensor pointers{_told_external(module)}. */\n{_struct(module, 'inputs', module.inputs)}",
+        f"/* Input tensor pointers{_where_external(module)}. */\n{_struct(module, 'inputs', module.inputs)}",
         f"/* Output tensor pointers. */\n{_struct(module, 'outputs', module.outputs)}",
         memory.pools(module),
         _devices(module),
@@ -126,7 +126,7 @@ def _struct(module: Module, what: str, indices: tuple[int, ...]) -> str:
     return f"struct {module.prefix}_{what} {{\n{members}\n}};"
 
 
-def _told_external(module: Module) -> str:
+def _where_external(module: Module) -> str:
     if not module.external:
         return ""
     return (
