@@ -46,7 +46,7 @@ use crate::model::ids::{BufferId, IdVec, PartId, Piece, TableId, TensorId};
 use crate::model::memory::Memories;
 use crate::model::operation::{LookUpTable, NpuOperation, Upscale};
 use crate::model::program::{Content, CopySource, LiveWindow, Placement, Program, Step, Stripe, View};
-use crate::stripe::{Axis, Span};
+use crate::stripe::{Axis, Region, Span};
 use crate::util::interrupt;
 
 /// Which pixel of which tensor a cell holds, and which of its channels, as a number of [`ChannelSets`].
@@ -67,7 +67,7 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
     let mut replay = Replay::new(graph, program)?;
     for (index, step) in program.steps.iter().enumerate() {
         interrupt::ask();
-        replay.complete_overlaid(step)?;
+        replay.read_overlaid(index, step)?;
         replay.forget(index as u32);
         match step {
             Step::Copy { moved, buffer, .. } => replay.copy(index, *moved, *buffer)?,
@@ -191,7 +191,9 @@ impl<'a> Replay<'a> {
         let (made, all) = self.channels(step, stripe)?;
         for (operand, view) in stripe.inputs.iter().enumerate() {
             self.alive(step, view.buffer)?;
-            self.read(step, stripe, operand, view)?;
+            if !self.is_overlaid(stripe, operand) {
+                self.read(step, stripe, operand, view)?;
+            }
         }
         if let Some(buffer) = stripe.constants {
             self.alive(step, buffer)?;
@@ -371,10 +373,25 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// What a call writes over while it reads it is there when the call begins.
-    fn complete_overlaid(&self, step: &Step) -> Result<(), Complaint> {
-        let Step::Call { part, .. } = step else { return Ok(()) };
-        self.graph.overlay(*part).map_or(Ok(()), |overlay| self.complete(overlay.input))
+    /// What a call or a stripe may write over while it reads it is there when it begins.
+    fn read_overlaid(&self, index: usize, step: &Step) -> Result<(), Complaint> {
+        match step {
+            Step::Call { part, .. } => self.graph.overlay(*part).map_or(Ok(()), |overlay| self.complete(overlay.input)),
+            Step::Stripe(stripe) => {
+                let views = stripe.inputs.iter().enumerate();
+                let mut overlaid = views.filter(|&(operand, _)| self.is_overlaid(stripe, operand));
+                overlaid.try_for_each(|(operand, view)| self.read(index, stripe, operand, view))
+            }
+            Step::Copy { .. } | Step::LoadTable { .. } => Ok(()),
+        }
+    }
+
+    /// Whether a stripe, all of its Part, may write over an operand.
+    fn is_overlaid(&self, stripe: &Stripe, operand: usize) -> bool {
+        let whole = Region::at([0; 2], self.graph.tensors[self.graph.output(stripe.part)].plane);
+        let is_whole = stripe.piece.is_none() && stripe.output.region == whole;
+        let tensor = |operand: usize| self.graph.parts[stripe.part].inputs[operand].tensor;
+        is_whole && self.graph.overlay(stripe.part).is_some_and(|overlay| overlay.input == tensor(operand))
     }
 
     /// Every pixel of a tensor is in some buffer of its own.

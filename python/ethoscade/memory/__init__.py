@@ -226,8 +226,14 @@ def merge_models(models: Mapping[str, Sequence[Buffer]], *, keep: Sequence[str] 
     unknown = [name for name in keep if name not in {buffer.name for buffer in merged}]
     if unknown:
         raise ConfigError(f"no model has the buffer {unknown[0]!r} that is to be kept; names are model/buffer")
-    kept = frozenset(keep)
-    return tuple(replace(b, lower=0, upper=first, gaps=()) if b.name in kept else b for b in merged)
+    return tuple(_kept(buffer, frozenset(keep), first) for buffer in merged)
+
+
+def _kept(buffer: Buffer, keep: frozenset[str], steps: int) -> Buffer:
+    # What is kept lies over no other buffer, and nothing over it.
+    if buffer.name in keep:
+        return replace(buffer, lower=0, upper=steps, gaps=(), shares=())
+    return replace(buffer, shares=tuple(share for share in buffer.shares if share.name not in keep))
 
 
 def _moved(buffer: Buffer, model: str, steps: int) -> Buffer:

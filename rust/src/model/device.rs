@@ -183,6 +183,13 @@ impl Device {
         matches!(self.unit, Unit::EthosU(_)) && !self.memories().spacious().is_empty()
     }
 
+    /// Whether results of an element-wise operation may lie where their elements lay.
+    ///
+    /// An Ethos-U reads each block before it writes it. A description of a device does not say.
+    pub fn writes_over_operands(&self) -> bool {
+        matches!(self.unit, Unit::EthosU(_))
+    }
+
     /// Its memories.
     pub fn memories(&self) -> &Memories {
         match &self.unit {

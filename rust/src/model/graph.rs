@@ -215,14 +215,20 @@ impl CascaderGraph {
         [height.0, width.0, height.1, width.1]
     }
 
-    /// The input and output of an opaque Part that may share bytes while it runs. Neither is state, and no later Part reads
-    /// the input.
+    /// The first input over which a Part may make its output. Neither is state, and no later Part reads the input.
     pub fn overlay(&self, part: PartId) -> Option<Overlay> {
-        let Part { inputs, outputs, work: Work::Opaque { overlay, .. }, .. } = &self.parts[part] else { return None };
-        let (least_bytes, [input], &[output]) = ((*overlay)?, &inputs[..], &outputs[..]) else { return None };
-        let overlay = Overlay { input: input.tensor, output, least_bytes };
-        let is_state = self.tensors[input.tensor].is_state || self.tensors[output].updates.is_some();
-        (!is_state && !self.outlives(input.tensor, part)).then_some(overlay)
+        let &[output] = &self.parts[part].outputs[..] else { return None };
+        if self.kernel(part).is_some() && !self.device.writes_over_operands() {
+            return None;
+        }
+        let may_share = |input: TensorId| {
+            let [read, made] = [input, output].map(|tensor| &self.tensors[tensor]);
+            let is_state = read.is_state || made.updates.is_some();
+            !is_state && read.layout == made.layout && !self.outlives(input, part)
+        };
+        let overlays = self.parts[part].overlaid(&self.tensors[output]);
+        let mut overlays = overlays.map(|(read, apart)| Overlay { input: read.tensor, output, apart });
+        overlays.find(|overlay| may_share(overlay.input))
     }
 
     /// Whether a tensor is still wanted by anyone after Part `last`.

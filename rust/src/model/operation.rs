@@ -255,6 +255,22 @@ impl NpuOperation {
         Some(Slab { plane, layout, pixel_bytes: (self.operand(1).1 * element.bytes()) as u64 })
     }
 
+    /// Whether element `i` of an operand makes element `i` of the output, of as many bits.
+    ///
+    /// Pixels of both have `pixel_bytes`, and the operand's rows and columns are the output's.
+    pub fn keeps_elements(&self, index: usize, pixel_bytes: u64) -> bool {
+        let is_pool = matches!(self.kind, OperationKind::AveragePool | OperationKind::MaxPool);
+        let is_single = [self.kernel, self.stride, self.dilation] == [[1; 2]; 3] && self.upscale == Upscale::None;
+        let (element, depth) = self.operand(index);
+        let is_all = (depth * element.bytes()) as u64 == pixel_bytes && depth == self.ofm_depth;
+        let is_repeated = [0, 1].iter().any(|&axis| self.is_repeated(index, axis));
+        self.joined.is_empty()
+            && (is_pool && is_single || self.kind.is_elementwise())
+            && element.bits == self.ofm.bits
+            && is_all
+            && !is_repeated
+    }
+
     /// Whether an operand's only row or column stands for all.
     pub fn is_repeated(&self, index: usize, axis: usize) -> bool {
         index > 0

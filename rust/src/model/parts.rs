@@ -85,6 +85,22 @@ impl Input {
         self.strides.map_or(self.pixel_bytes, |strides| strides[1])
     }
 
+    /// Whether it reads row by row and column by column what an output on `plane` has there, packed as that is.
+    fn is_identity(&self, plane: [i64; 2], pixel_bytes: u64) -> bool {
+        let whole = Region::at([0; 2], plane);
+        let same = |axis: Axis| {
+            let (all, last) = (whole.span(axis), Span::new(whole.span(axis).end - 1, whole.span(axis).end));
+            self.propagator.span(axis, all) == all && self.propagator.span(axis, last) == last
+        };
+        let is_packed = self.strides.is_none() && self.pixel_bytes == pixel_bytes && self.first_channel == 0;
+        is_packed
+            && self.plane == plane
+            && self.inside == whole
+            && self.region == Region::ALL
+            && same(Axis::Height)
+            && same(Axis::Width)
+    }
+
     /// What of an output span belongs to the operation that reads it, counted from that one's first row or column.
     #[inline]
     pub(super) fn own(&self, axis: Axis, out: Span) -> Span {
@@ -107,15 +123,40 @@ pub enum Work {
     },
 }
 
-/// A tensor that is made over another one while that is read.
+/// Bytes beyond any distance in an arena.
+const FAR: i64 = 1 << 59;
+
+impl Part {
+    /// The reads over whose tensors the Part may make `output`, its own, while it reads them.
+    ///
+    /// Each with the least and the largest offset of the output less the tensor's, in bytes.
+    /// The NPU reads each block of an element-wise operation before it writes it, and writes blocks in order: so each element
+    /// must lie exactly where its result does.
+    pub(super) fn overlaid<'a>(&'a self, output: &'a Tensor) -> impl Iterator<Item = (&'a Input, [i64; 2])> + 'a {
+        let opaque = match self.work {
+            Work::Opaque { overlay, .. } => overlay.map(|least| [-FAR, -i64::try_from(least).unwrap_or(FAR).min(FAR)]),
+            Work::Npu(_) => None,
+        };
+        let exact = move |(index, input): (usize, &Input)| match &self.work {
+            Work::Npu(kernel) => {
+                let depth = output.pixel_bytes;
+                (kernel.keeps_elements(index, depth) && input.is_identity(output.plane, depth)).then_some([0; 2])
+            }
+            Work::Opaque { .. } => None,
+        };
+        self.inputs.iter().enumerate().filter_map(move |read| Some((read.1, opaque.or_else(|| exact(read))?)))
+    }
+}
+
+/// A tensor that may be made over another one while that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlay {
     /// What is read, for the last time.
     pub input: TensorId,
     /// What is made.
     pub output: TensorId,
-    /// Least distance in bytes from the output's first byte to the input's.
-    pub least_bytes: u64,
+    /// Least and largest offset of the output less the input's, in bytes.
+    pub apart: [i64; 2],
 }
 
 /// A group of operations that is always scheduled as one; here: one NPU operation or one CPU operator.

@@ -69,6 +69,8 @@ pub struct LiveBytes {
     kept: Vec<Option<WholeTensor>>,
     /// Bytes that stay from the group's first step to its last.
     resident_bytes: u64,
+    /// Per Part, the dying tensor whose bytes its output may take if it is made in one stripe.
+    overlaid: Vec<Option<usize>>,
 }
 
 /// Bytes that a Plan's decisions add for one Part.
@@ -110,8 +112,13 @@ impl LiveBytes {
         let wanted_later = |part: PartId| is_group && (part == last || graph.outlives(graph.output(part), last));
         let whole = |part: PartId| wanted_later(part).then(|| WholeTensor::new(graph, graph.output(part), axis));
         let resident_bytes = resident_bytes(graph, first, last, &ids, is_group);
-        let kept = first.through(last).map(whole).collect();
-        LiveBytes { inside, readers, dying, kept, resident_bytes }
+        let kept: Vec<Option<WholeTensor>> = first.through(last).map(whole).collect();
+        let overlaid = |part: PartId| {
+            let input = graph.overlay(part).filter(|_| kept[part.since(first)].is_some())?.input;
+            ids.iter().position(|&id| id == input)
+        };
+        let overlaid = first.through(last).map(overlaid).collect();
+        LiveBytes { inside, readers, dying, kept, resident_bytes, overlaid }
     }
 
     /// Parts whose outputs are wanted whatever the others read, the last one first.
@@ -123,6 +130,12 @@ impl LiveBytes {
     pub fn whole_bytes(&self) -> u64 {
         let touched = self.dying.iter().map(|(whole, _)| whole).chain(self.kept.iter().flatten());
         self.resident_bytes + touched.map(|whole| aligned(whole.size_bytes)).sum::<u64>()
+    }
+
+    /// Bytes in the arena while a Part on its own makes all of its output at once.
+    pub fn unstriped_bytes(&self) -> u64 {
+        let overlaid = self.overlaid.iter().flatten().map(|&number| aligned(self.dying[number].0.size_bytes));
+        self.whole_bytes() - overlaid.sum::<u64>()
     }
 
     /// Bytes in the arena while the group's own buffers are: the least, whatever its Plan decides beside bands. Those of
@@ -371,7 +384,7 @@ impl<'a> GroupRun<'a> {
     }
 
     /// Bytes of those dying inputs that some Part from offset `from` on reads, while Part `current` makes its output from
-    /// `start` to where it is made.
+    /// `start` to where it is made; without those over which the output lies.
     fn dying_bytes(&self, current: usize, start: i64, from: usize) -> u64 {
         let made = |part: usize| if part == current { start } else { self.made[part] };
         let rest = |reads: &TensorReads| Span::new(made(reads.reader), self.ends[reads.reader].end);
@@ -383,7 +396,22 @@ impl<'a> GroupRun<'a> {
                 bytes += whole.live_bytes(Span::new(oldest, whole.extent));
             }
         }
-        bytes
+        bytes - self.overlaid_bytes(current, start, from)
+    }
+
+    /// Bytes of a dying input over which Part `current` writes its stripe from `start` on.
+    ///
+    /// That stripe is all of the output, and the last one that reads the input.
+    fn overlaid_bytes(&self, current: usize, start: i64, from: usize) -> u64 {
+        let overlaid = self.occupancy.overlaid.get(current).copied().flatten();
+        let Some((whole, reads)) = overlaid.map(|number| &self.occupancy.dying[number]) else { return 0 };
+        let is_whole = current >= from && Span::new(start, self.made[current]) == self.ends[current];
+        let is_done = |reader: usize| reader == current || self.made[reader] >= self.ends[reader].end;
+        if is_whole && reads.iter().all(|read| is_done(read.reader)) {
+            whole.size_bytes
+        } else {
+            0
+        }
     }
 
     /// Bytes of the group's own buffers and of [dying inputs](Self::dying_bytes) meanwhile, counted from nothing.

@@ -105,13 +105,13 @@ fn alone(
 ) -> Vec<GroupPlan> {
     // What an operator on the CPU takes is the same whatever is decided. If it counted, of all Plans that take less one would
     // be kept, by cycles that are counted coarsely here.
-    let live_bytes = || LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).whole_bytes();
-    let whole_bytes = graph.kernel(part).map_or(0, |_| live_bytes());
+    let live_bytes = || LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).unstriped_bytes();
+    let own_bytes = graph.kernel(part).map_or(0, |_| live_bytes());
     let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part)].plane[0]);
     let candidate = |PartVariant { staging, staged_bytes, cycles, kernels }| GroupPlan {
         tiling: Tiling::WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
-        bytes: whole_bytes + staged_bytes,
+        bytes: own_bytes + staged_bytes,
         cycles: if trivial.holds(part) { 0 } else { cycles },
         kernels: if trivial.holds(part) { Cycles::default() } else { kernels },
     };

@@ -6,15 +6,15 @@
 //! Staged constants and workspace are live from first to last use. What the caller brings is live at least until something
 //! runs, whether anybody reads it or not.
 //!
-//! A tensor that is made over another one shares bytes with it in one step. There the larger counts, and the smaller is
-//! live before or afterwards: the memory planner keeps them apart as far as they must be. State is live in the last step, after
-//! which its bytes are written again, unless what updates it can lie there.
+//! A tensor that may be made over another one shares bytes with it in one step. There the larger counts, and nothing of the
+//! smaller; `search::items` tells the memory planner of both. State is live in the last step, after which its bytes are
+//! written again, unless what updates it can lie there.
 
 use smallvec::{smallvec, SmallVec};
 
 use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, Id, IdVec, TensorId};
-use crate::model::program::{Buffer, Content, CopySource, LiveWindow, Program, Step, View};
+use crate::model::program::{Buffer, Content, CopySource, LiveWindow, Placement, Program, Step, View};
 use crate::schedule::shared_bytes::{overlays, updates, whole_buffer, SharedBytes};
 use crate::stripe::Span;
 
@@ -79,25 +79,34 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
     hold_state(graph, program);
 }
 
-/// Of two tensors that share bytes in a step, count the larger there.
+/// Of two tensors that may share bytes in a step, count the larger there.
 fn share_steps(graph: &CascaderGraph, program: &mut Program) {
     let shared: Vec<SharedBytes> = overlays(graph, program).collect();
     for SharedBytes { step, buffer: output, with: input, .. } in shared {
-        let [read, made] = [input, output].map(|id| &program.buffers[id]);
-        if made.size_bytes < read.size_bytes {
-            let made = &mut program.buffers[output];
-            let behind = (step + 1).min(made.last_step - 1);
-            made.first_step = behind;
-            made.windows.iter_mut().take(1).for_each(|window| window.first_step = behind);
-        } else {
-            let read = &mut program.buffers[input];
-            let before = step.max(read.first_step + 1);
-            read.last_step = before;
-            read.windows.iter_mut().rev().take(1).for_each(|window| window.last_step = before);
-        }
-        for id in [input, output] {
-            program.buffers[id].windows.retain(|window| window.first_step < window.last_step);
-        }
+        let [read, made] = [input, output].map(|id| program.buffers[id].size_bytes);
+        let smaller = &mut program.buffers[if made < read { output } else { input }];
+        smaller.windows = live_windows(smaller);
+        let rest = LiveWindow { first_step: step, last_step: step + 1, low: 0, high: 0 };
+        let cut = |window: LiveWindow| {
+            let before = LiveWindow { last_step: window.last_step.min(step), ..window };
+            let behind = LiveWindow { first_step: window.first_step.max(step + 1), ..window };
+            let meets = window.first_step <= step && step < window.last_step;
+            let parts = if meets { [before, rest, behind] } else { [window; 3] };
+            parts.into_iter().take(if meets { 3 } else { 1 }).filter(|part| part.first_step < part.last_step)
+        };
+        smaller.windows = smaller.windows.drain(..).flat_map(cut).collect();
+    }
+}
+
+/// Count both of two tensors that might have shared bytes and were placed apart.
+pub fn count_apart(graph: &CascaderGraph, program: &mut Program, placement: &Placement) {
+    let lies = |id: BufferId| (placement.pools[id], placement.offsets[id]);
+    let shared = overlays(graph, program).filter(SharedBytes::is_handed_over);
+    let apart: Vec<SharedBytes> = shared.filter(|pair| lies(pair.buffer) != lies(pair.with)).collect();
+    for SharedBytes { step, with, .. } in apart {
+        let Buffer { size_bytes, windows, .. } = &mut program.buffers[with];
+        let rest = windows.iter_mut().filter(|window| window.first_step == step);
+        rest.for_each(|window| window.high = *size_bytes);
     }
 }
 

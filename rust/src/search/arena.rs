@@ -1,19 +1,18 @@
-//! A program's buffers as the memory planner sees them, and where it puts them.
+//! Where the memory planner puts a program's buffers.
 //!
-//! Owns the one way from a program to a problem of the planner, and from its answer back, and which outputs lie where the
-//! inputs lay that they update.
+//! Owns which tensors must be made over others there, which buffers are placed after all others, and the check of any
+//! placement. `items` says how the memory planner takes them.
 
-use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::model::graph::{CascaderGraph, Tensor};
 use crate::model::ids::{BufferId, Id, IdVec, PoolId, TensorId};
-use crate::model::memory::Memories;
-use crate::model::memory::{aligned, ALIGNMENT};
-use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
+use crate::model::memory::{aligned, Memories, ALIGNMENT};
+use crate::model::program::{Buffer, Content, Placement, Program};
 use crate::plans::trivial_parts::TrivialParts;
-use crate::schedule::lifetimes::live_windows;
-use crate::schedule::shared_bytes::{shared_bytes, updates, SharedBytes};
+use crate::schedule::prefetch::live_bytes;
+use crate::schedule::shared_bytes::SharedBytes;
+use crate::search::items::ArenaItems;
 use crate::usmp;
 
 /// A program whose buffers have no place.
@@ -57,70 +56,17 @@ pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program, u32) -> Result<Plac
     move |program, moves| {
         let aside = |content: &Content| matches!(content, Content::Tensor(tensor) if within_runs[*tensor]);
         let aside: Vec<bool> = program.buffers.iter().map(|buffer| aside(&buffer.content)).collect();
-        let items = Items::new(graph, program);
+        let live = live_bytes(program);
+        let peak = live.iter().max().copied().unwrap_or(0);
+        // A tensor is made over another one only where both together would be more than is live elsewhere: a buffer that
+        // stays in its place for long leaves gaps.
+        let items = ArenaItems::new(graph, program, |SharedBytes { step, buffer, .. }| {
+            live[*step as usize] + aligned(program.buffers[*buffer].size_bytes) > peak
+        });
         match place_around(&items, &aside, moves) {
             Some(placement) => Ok(placement),
             None => place(memories, program, &items, moves),
         }
-    }
-}
-
-/// What the memory planner places: a program's buffers, of which two are one item where the one updates the other, without
-/// external inputs.
-///
-/// Of two tensors that share bytes in a step both are in use then, as far apart as they must be.
-struct Items {
-    problem: usmp::Problem,
-    /// The item of each buffer; None of an external input.
-    of: Vec<Option<usize>>,
-    /// The pool of each external input, at whose beginning it lies.
-    external: Vec<Option<PoolId>>,
-}
-
-impl Items {
-    /// An output is one item with the state that it updates where it may lie in its place.
-    fn new(graph: &CascaderGraph, program: &Program) -> Items {
-        let mut problem = problem(graph.device.memories(), program);
-        let mut same: Vec<usize> = (0..program.buffers.len()).collect();
-        for [first, last] in updates(graph, program) {
-            let [before, after] = [first, last].map(|id| &program.buffers[id]);
-            let between = LiveWindow { first_step: before.last_step, last_step: after.first_step, low: 0, high: 0 };
-            let between = (between.first_step < between.last_step).then_some(between);
-            let windows = live_windows(before).into_iter().chain(between).chain(live_windows(after));
-            let joined = buffer_of(before.size_bytes, [before.first_step, after.last_step], windows);
-            problem.buffers[first.index()] = usmp::Buffer { pools: pools_of(before), ..joined };
-            same[last.index()] = first.index();
-        }
-        let external = program.buffers.iter().map(|buffer| match buffer.content {
-            Content::Tensor(tensor) => graph.external_pool(tensor),
-            _ => None,
-        });
-        let external: Vec<Option<PoolId>> = external.collect();
-        let is_item = |buffer: usize| same[buffer] == buffer && external[buffer].is_none();
-        let kept: Vec<usize> = (0..same.len()).filter(|&buffer| is_item(buffer)).collect();
-        let of: Vec<Option<usize>> = same.iter().map(|first| kept.binary_search(first).ok()).collect();
-        let mut buffer = 0..;
-        problem.buffers.retain(|_| buffer.next().is_some_and(is_item));
-        for SharedBytes { step, buffer, with, apart: [low, high] } in shared_bytes(graph, program) {
-            let [Some(owner), Some(other)] = [buffer, with].map(|id| of[id.index()]) else { continue };
-            if owner != other {
-                for item in [owner, other] {
-                    problem.buffers[item].lifetime = problem.buffers[item].lifetime.with_step(i64::from(step));
-                }
-                problem.buffers[owner].shares.push(usmp::AllowedOverlap { with: other as u32, low, high });
-            }
-        }
-        Items { problem, of, external }
-    }
-
-    fn placement(&self, found: &usmp::Placement) -> Placement {
-        let place = |(item, external): (&Option<usize>, &Option<PoolId>)| match item {
-            Some(item) => (PoolId(found.slots[*item].pool), found.slots[*item].offset),
-            None => (external.unwrap_or(Memories::SCARCE), 0),
-        };
-        let (pools, offsets): (Vec<PoolId>, Vec<u64>) = self.of.iter().zip(&self.external).map(place).unzip();
-        let pool_bytes = found.peaks.iter().copied().map(aligned).collect();
-        Placement { pool_bytes, pools: pools.into(), offsets: offsets.into() }
     }
 }
 
@@ -138,7 +84,7 @@ fn tensors_within_runs(graph: &CascaderGraph) -> IdVec<TensorId, bool> {
 /// them, or they do not fit beside the others without more bytes.
 ///
 /// Small buffers by the dozen would else take the moves that are tried, and chance to place the others better or worse.
-fn place_around(items: &Items, aside: &[bool], moves: u32) -> Option<Placement> {
+fn place_around(items: &ArenaItems, aside: &[bool], moves: u32) -> Option<Placement> {
     if !aside.contains(&true) {
         return None;
     }
@@ -148,9 +94,11 @@ fn place_around(items: &Items, aside: &[bool], moves: u32) -> Option<Placement> 
     core.sort_unstable();
     core.dedup();
     let mut buffers: Vec<usmp::Buffer> = core.iter().map(|&buffer| all.buffers[buffer].clone()).collect();
-    for share in buffers.iter_mut().flat_map(|buffer| &mut buffer.shares) {
-        // Tensors that share bytes are an opaque Part's, of which none is trivial.
-        share.with = core.partition_point(|&buffer| buffer < share.with as usize) as u32;
+    for buffer in &mut buffers {
+        buffer.shares.retain(|share| core.binary_search(&(share.with as usize)).is_ok());
+        for share in &mut buffer.shares {
+            share.with = core.partition_point(|&buffer| buffer < share.with as usize) as u32;
+        }
     }
     let params = usmp::Params { iterations: moves, ..usmp::Params::default() };
     let found = usmp::plan(&usmp::Problem { buffers, pools: all.pools.clone() }, &params).ok()?.placement;
@@ -169,7 +117,7 @@ fn place_around(items: &Items, aside: &[bool], moves: u32) -> Option<Placement> 
 ///
 /// # Errors
 /// Where they have no place: what may lie nowhere else is more than a pool holds, or sizes are beyond what addresses tell.
-fn place(memories: &Memories, program: &Program, items: &Items, moves: u32) -> Result<Placement, ArenaError> {
+fn place(memories: &Memories, program: &Program, items: &ArenaItems, moves: u32) -> Result<Placement, ArenaError> {
     let params = usmp::Params { iterations: moves, ..usmp::Params::default() };
     match usmp::plan(&items.problem, &params) {
         Ok(solution) => Ok(items.placement(&solution.placement)),
@@ -190,42 +138,9 @@ fn refused(memories: &Memories, program: &Program, reason: usmp::UsmpError) -> A
     ArenaError { buffers: program.buffers.len(), bytes, largest, largest_bytes, pool, reason: Box::new(reason) }
 }
 
-/// All buffers of a program and the pools of tensors, whose ids are the same there.
-fn problem(memories: &Memories, program: &Program) -> usmp::Problem {
-    let pools = memories.tensors();
-    let pool = |(number, &pool): (usize, &PoolId)| {
-        let is_last = number + 1 == pools.len();
-        let limit_bytes =
-            memories.pool(pool).limit_bytes.filter(|_| !is_last).map(|limit| limit / ALIGNMENT * ALIGNMENT);
-        usmp::Pool { alignment: ALIGNMENT, limit_bytes, ..usmp::Pool::unbounded() }
-    };
-    let buffers = program.buffers.iter().map(of_program).collect();
-    usmp::Problem { buffers, pools: pools.iter().enumerate().map(pool).collect() }
-}
-
-fn of_program(buffer: &Buffer) -> usmp::Buffer {
-    let windows = buffer.windows.iter().copied();
-    let pools = pools_of(buffer);
-    usmp::Buffer { pools, ..buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows) }
-}
-
-fn pools_of(buffer: &Buffer) -> SmallVec<[u32; 2]> {
-    buffer.pools.iter().map(|pool| pool.0).collect()
-}
-
-/// A buffer in use in steps `[first, last)`, with what of it is live meanwhile, as the memory planner takes it.
-pub fn buffer_of(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Buffer {
-    let gaps = windows.map(|window| usmp::Gap {
-        lower: i64::from(window.first_step),
-        upper: i64::from(window.last_step),
-        window: (window.low < window.high).then_some((window.low, window.high)),
-    });
-    let lifetime = usmp::Lifetime::with_gaps(i64::from(first), i64::from(last), gaps.collect());
-    usmp::Buffer::new(size_bytes, ALIGNMENT, lifetime)
-}
-
-/// Whether no two buffers in use at the same step share a byte, and no pool exceeds its limit, by the memory planner's own
-/// checker.
+/// Whether a placement is right, by the memory planner's own checker.
+///
+/// No two buffers in use at the same step share a byte that they may not, and no pool exceeds its limit.
 pub fn is_right(graph: &CascaderGraph, program: &Program, placement: &Placement) -> bool {
     let count = program.buffers.len();
     let has_end = |(buffer, offset): (&Buffer, &u64)| offset.checked_add(buffer.size_bytes + ALIGNMENT).is_some();
@@ -235,7 +150,8 @@ pub fn is_right(graph: &CascaderGraph, program: &Program, placement: &Placement)
     }
     let lies = placement.pools.iter().zip(&placement.offsets);
     let slots: Vec<usmp::Slot> = lies.map(|(&pool, &offset)| usmp::Slot { pool: pool.0, offset }).collect();
-    let items = Items::new(graph, program);
+    let is_joined = |SharedBytes { buffer, with, .. }: &SharedBytes| slots[buffer.index()] == slots[with.index()];
+    let items = ArenaItems::new(graph, program, is_joined);
     let mut peaks = vec![0; graph.device.memories().tensors().len()];
     for ((buffer, slot), external) in program.buffers.iter().zip(&slots).zip(&items.external) {
         match external {
@@ -265,6 +181,7 @@ mod tests {
     use crate::plans::options::MOVES;
     use crate::schedule::interleave::interleave;
     use crate::schedule::prefetch::peak_bytes;
+    use crate::schedule::shared_bytes::shared_bytes;
     use crate::search::uncascaded;
     use crate::testing::networks::{mobilenet_v2, stacked, Network, INPUT};
 
@@ -363,6 +280,79 @@ mod tests {
         assert_eq!(placement.bytes(), wide + wide / 4);
     }
 
+    /// Uncascaded, placed: its program, where its buffers lie, and its live bytes.
+    fn placed(graph: &CascaderGraph) -> (Program, Placement, u64) {
+        let program = interleave(graph, &uncascaded(graph), &mut Costs::default()).expect("blocks fit");
+        let placement = placer(graph)(&program, MOVES).expect("it has a place");
+        assert!(is_right(graph, &program, &placement));
+        let live = peak_bytes(&program);
+        (program, placement, live)
+    }
+
+    #[test]
+    fn elements_are_written_exactly_where_their_operands_lie() {
+        let mut net = Network::new([12, 10], 16);
+        let made = net.window(INPUT, OperationKind::Convolution, 3, 1, 16);
+        let sum = net.add(made, INPUT);
+        let copied = net.pointwise(OperationKind::MaxPool, sum, None, 8);
+        let graph = net.finish(copied);
+        let (program, placement, live) = placed(&graph);
+        let size = 12 * 10 * 16;
+        assert_eq!((live, placement.bytes()), (2 * size, 2 * size));
+        let lies = |tensor: TensorId| program.tensor_buffers[tensor].expect("whole");
+        for (input, output) in [(sum, copied), (made, sum)] {
+            for by in [16, size / 2] {
+                let mut wrong = placement.clone();
+                wrong.offsets[lies(output)] = placement.offsets[lies(input)] + by;
+                wrong.pool_bytes = vec![4 * size].into();
+                assert!(!is_right(&graph, &program, &wrong), "{by} bytes further");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_written_over_an_operand() {
+        let size = 12 * 10 * 16;
+        let bytes = |make: &dyn Fn(&mut Network) -> TensorId| {
+            let mut net = Network::new([12, 10], 16);
+            let end = make(&mut net);
+            let (_, placement, live) = placed(&net.finish(end));
+            assert_eq!(live, placement.bytes());
+            live
+        };
+        let abs = |net: &mut Network, bits| net.pointwise(OperationKind::Abs, INPUT, None, bits);
+        assert_eq!(bytes(&|net| abs(net, 8)), size);
+        // Elements of twice the bytes, another window, pixels in another order.
+        assert_eq!(bytes(&|net| abs(net, 16)), 3 * size);
+        assert_eq!(bytes(&|net| net.window(INPUT, OperationKind::MaxPool, 3, 1, 16)), 2 * size);
+        assert_eq!(bytes(&|net| net.turned(INPUT)), 2 * size);
+        // Elements in another order.
+        let mut net = Network::new([12, 10], 16);
+        let end = abs(&mut net, 8);
+        let mut graph = net.finish(end);
+        graph.tensors[INPUT].layout = crate::model::graph::Layout::Nhcwb16;
+        assert_eq!(placed(&graph).2, 2 * size);
+        // Channels that depend on all others.
+        assert_eq!(bytes(&|net| net.window(INPUT, OperationKind::Convolution, 1, 1, 16)), 2 * size);
+        // One is read again.
+        let twice = |net: &mut Network| {
+            let first = abs(net, 8);
+            net.add(first, INPUT)
+        };
+        assert_eq!(bytes(&twice), 2 * size);
+    }
+
+    #[test]
+    fn a_stripe_is_not_written_over_its_operand() {
+        let mut net = Network::new([12, 10], 16);
+        let end = net.pointwise(OperationKind::Abs, INPUT, None, 8);
+        let graph = net.finish(end);
+        let plan = Plan { stripes: vec![6], ..uncascaded(&graph)[0].clone() };
+        let program = interleave(&graph, &[plan], &mut Costs::default()).expect("blocks fit");
+        assert_eq!(shared_bytes(&graph, &program), []);
+        assert_eq!(peak_bytes(&program), 12 * 10 * 16 + 6 * 10 * 16);
+    }
+
     #[test]
     fn what_is_read_again_is_not_written_over() {
         let CascaderGraph { tensors, mut parts, device, .. } = between_conversions(true);
@@ -418,7 +408,7 @@ mod tests {
         let last = last.expect("the tail is trivial");
         program.buffers[last].size_bytes = 1 << 20;
         let aside: Vec<bool> = program.buffers.ids().map(|id| id == last).collect();
-        assert!(place_around(&Items::new(&graph, &program), &aside, 80).is_none());
+        assert!(place_around(&ArenaItems::new(&graph, &program, |_| false), &aside, 80).is_none());
         let placement = placer(&graph)(&program, MOVES).expect("it has a place");
         assert!(is_right(&graph, &program, &placement) && placement.bytes() >= 1 << 20);
     }

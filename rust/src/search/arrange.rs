@@ -6,6 +6,7 @@ use crate::model::plan::Plan;
 use crate::model::program::{Arrangement, IssueOrder, Placement};
 use crate::plans::options::MOVES;
 use crate::schedule::interleave::interleave;
+use crate::schedule::lifetimes::count_apart;
 use crate::schedule::prefetch::{issue, prefetch};
 use crate::search::arena::{is_right, placer};
 use crate::search::error::SearchError;
@@ -31,10 +32,11 @@ pub fn arrange(
         Some(given) => given.clone(),
         None => placer(graph)(&program, MOVES)?,
     };
-    match is_right(graph, &program, &placement) {
-        true => Ok(Arrangement { program, placement }),
-        false => Err(SearchError::Placement),
+    if !is_right(graph, &program, &placement) {
+        return Err(SearchError::Placement);
     }
+    count_apart(graph, &mut program, &placement);
+    Ok(Arrangement { program, placement })
 }
 
 /// The issue order of some Plans' copies, early where no more than `limit_bytes` are then in use.

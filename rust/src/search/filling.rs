@@ -70,7 +70,7 @@ mod tests {
             let program = Program::clone(&*ctx.program(&copied_layers()).expect("legal Plans"));
             let placed = PlacedCandidate::new(ctx, copied_layers(), &program, None, 200).expect("a place");
             let arena_bytes = placed.proposal.sram_bytes() + 352;
-            let filling = Filling::new(&program, placed.proposal.placement.clone()).expect("it has copies");
+            let filling = Filling::new(ctx.graph, &program, placed.proposal.placement.clone()).expect("it has copies");
             let found = fill(ctx, &placed, program, &filling.fill(arena_bytes));
             assert_eq!((placed.proposal.sram_bytes(), found.sram_bytes()), (4096 + 656, 4096 + 656 + 352));
             assert!(found.cycles < placed.proposal.cycles);

@@ -248,7 +248,9 @@ impl FrontSearch<'_, '_, '_> {
                 }
                 let placed = &self.placed[estimate.placed];
                 let late = placed.late_program(self.ctx)?;
-                let Some(filling) = Filling::new(&late, placed.proposal.placement.clone()) else { continue };
+                let Some(filling) = Filling::new(self.ctx.graph, &late, placed.proposal.placement.clone()) else {
+                    continue;
+                };
                 let filled = filling.fill(estimate.arena_bytes);
                 let found = fill(self.ctx, placed, Program::clone(&late), &filled);
                 self.offer(found);
@@ -268,7 +270,9 @@ impl FrontSearch<'_, '_, '_> {
         let placed = &self.placed[number];
         let own = placed.proposal.sram_bytes();
         let program = placed.late_program(self.ctx)?;
-        let Some(filling) = Filling::new(&program, placed.proposal.placement.clone()) else { return Ok(()) };
+        let Some(filling) = Filling::new(self.ctx.graph, &program, placed.proposal.placement.clone()) else {
+            return Ok(());
+        };
         let larger = sizes.iter().copied().filter(|&size| size > own);
         let mut fewest = u64::MAX;
         for arena_bytes in std::iter::once(own).chain(larger) {

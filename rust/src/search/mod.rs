@@ -24,6 +24,7 @@ mod filling;
 mod floor;
 mod front;
 mod frontier;
+pub mod items;
 mod passes;
 mod stage;
 mod stripe_directions;

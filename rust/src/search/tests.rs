@@ -128,11 +128,12 @@ fn a_search_that_places_no_more_says_so_and_knows_the_least() {
 
 #[test]
 fn fewer_groups_are_kept_under_forks_of_more_parts() {
-    // Each tensor is read by the next two Parts, so that no fork is ever closed.
+    // Each window is read by the next two sums, so that no fork is ever closed.
     let mut net = Network::new([16, 16], 16);
     let (mut a, mut b) = (INPUT, net.window(INPUT, OperationKind::Convolution, 3, 1, 16));
     for _ in 0..12 {
-        (a, b) = (b, net.add(a, b));
+        let sum = net.add(a, b);
+        (a, b) = (b, net.window(sum, OperationKind::MaxPool, 3, 1, 16));
     }
     let graph = net.finish(b);
     let run = |max_fork| {

@@ -154,7 +154,7 @@ impl WithinSearch {
             return Ok(());
         }
         let late = placed.late_program(ctx)?;
-        if let Some(filling) = Filling::new(&late, placed.proposal.placement.clone()) {
+        if let Some(filling) = Filling::new(ctx.graph, &late, placed.proposal.placement.clone()) {
             let filled = filling.fill(self.bytes);
             if expected_cycles(placed, filled.cycles()) < self.best.cycles() {
                 let estimate = filled.cycles();
@@ -176,7 +176,7 @@ impl WithinSearch {
     fn tighten(&mut self, ctx: &mut Context) -> Result<(), SearchError> {
         let Some(placed) = self.filled.take() else { return Ok(()) };
         let late = placed.late_program(ctx)?;
-        let Some(filling) = Filling::new(&late, placed.proposal.placement.clone()) else { return Ok(()) };
+        let Some(filling) = Filling::new(ctx.graph, &late, placed.proposal.placement.clone()) else { return Ok(()) };
         let (mut too_small, mut enough) = (placed.proposal.sram_bytes(), self.best.memory_bytes());
         while enough > too_small + too_small / ctx.options.placing.fragmentation {
             interrupt::ask();

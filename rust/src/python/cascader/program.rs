@@ -12,7 +12,7 @@ use super::step::{listed, optional, to_step, PyStep, Reduced};
 use crate::model::program::{Buffer, Content, LiveWindow, Program};
 use crate::python::pickling::class;
 use crate::schedule::shared_bytes::{shared_bytes, SharedBytes};
-use crate::search::arena;
+use crate::search::items;
 use crate::usmp;
 
 /// What `PyProgram::new` makes a program of again.
@@ -258,7 +258,7 @@ pub fn memory_of(py: Python<'_>, program: &PyProgram) -> PyResult<Vec<usmp::Buff
             low: live.low,
             high: live.high,
         });
-        arena::buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows)
+        items::buffer_of(buffer.size_bytes, [buffer.first_step, buffer.last_step], windows)
     };
     let mut taken: Vec<usmp::Buffer> = buffers.iter().map(taken).collect();
     for &(step, buffer, with, low, high) in &program.shared_bytes {

@@ -14,9 +14,12 @@
 use smallvec::{smallvec, SmallVec};
 
 use super::issue::{Copy, Issuer, Memory};
-use crate::model::memory::Memories;
-use crate::model::memory::ALIGNMENT;
-use crate::model::program::{ByteRange, Content, Placement, Program};
+use crate::model::graph::CascaderGraph;
+use crate::model::ids::BufferId;
+use crate::model::memory::{Memories, ALIGNMENT};
+use crate::model::program::{ByteRange, Content, LiveWindow, Placement, Program};
+use crate::schedule::lifetimes::live_windows;
+use crate::schedule::shared_bytes::{overlays, SharedBytes};
 
 type Ranges = SmallVec<[ByteRange; 8]>;
 
@@ -54,7 +57,7 @@ pub struct Arena {
 
 impl Arena {
     /// Of a program whose copies stand right before their first use and whose buffers lie as placed.
-    pub fn new(program: &Program, issuer: &Issuer, placed: &Placement) -> Arena {
+    pub fn new(graph: &CascaderGraph, program: &Program, (issuer, placed): (&Issuer, &Placement)) -> Arena {
         let mut slot_of = Vec::with_capacity(program.steps.len() + 1);
         let mut others = issuer.others.iter().peekable();
         for step in 0..=program.steps.len() {
@@ -63,22 +66,23 @@ impl Arena {
         }
         let slots = |first: u32, last: u32| slot_of[first as usize]..slot_of[last as usize];
         let mut busy: Vec<Ranges> = vec![SmallVec::new(); issuer.others.len()];
+        let mut add = |id: BufferId, window: LiveWindow| {
+            let LiveWindow { first_step, last_step, low, high } = window;
+            let is_tensor = !matches!(program.buffers[id].content, Content::Constants(_));
+            if low < high && placed.pools[id] == Memories::SCARCE && is_tensor {
+                let offset = placed.offsets[id];
+                let range = (offset + low / ALIGNMENT * ALIGNMENT, offset + high.next_multiple_of(ALIGNMENT));
+                busy[slots(first_step, last_step)].iter_mut().for_each(|ranges| ranges.push(range));
+            }
+        };
         for (id, buffer) in program.buffers.iter_ids() {
-            let offset = placed.offsets[id];
-            if placed.pools[id] != Memories::SCARCE || matches!(buffer.content, Content::Constants(_)) {
-                continue;
-            }
-            let mut add = |first, last, low: u64, high: u64| {
-                if low < high {
-                    let range = (offset + low / ALIGNMENT * ALIGNMENT, offset + high.next_multiple_of(ALIGNMENT));
-                    busy[slots(first, last)].iter_mut().for_each(|ranges| ranges.push(range));
-                }
-            };
-            if buffer.windows.is_empty() {
-                add(buffer.first_step, buffer.last_step, 0, buffer.size_bytes);
-            }
-            for window in &buffer.windows {
-                add(window.first_step, window.last_step, window.low, window.high);
+            live_windows(buffer).into_iter().for_each(|window| add(id, window));
+        }
+        // What may lie over its operand need not.
+        for SharedBytes { step, buffer, with, .. } in overlays(graph, program) {
+            for id in [buffer, with] {
+                let high = program.buffers[id].size_bytes;
+                add(id, LiveWindow { first_step: step, last_step: step + 1, low: 0, high });
             }
         }
         busy.iter_mut().for_each(merge);

@@ -17,7 +17,8 @@ use crate::model::program::{IssueOrder, Placement, Program};
 use crate::schedule::estimate::total_cycles;
 use crate::schedule::lifetimes::set_lifetimes;
 use holes::{Arena, Holes};
-use issue::{live_bytes, Copy, Issue, Issuer, TableLoad};
+pub use issue::live_bytes;
+use issue::{Copy, Issue, Issuer, TableLoad};
 
 /// Most bytes in use at any step.
 pub fn peak_bytes(program: &Program) -> u64 {
@@ -103,13 +104,13 @@ impl Filling {
     ///
     /// None without copies, or if some of their buffers lie outside the scarce pool. The placement may be that of the
     /// same program with its copies issued early.
-    pub fn new(program: &Program, placed: Placement) -> Option<Filling> {
+    pub fn new(graph: &CascaderGraph, program: &Program, placed: Placement) -> Option<Filling> {
         let issuer = with_latest_starts(program);
         let is_near = |copy: &Copy| placed.pools[copy.buffer] == Memories::SCARCE;
         if issuer.copies.is_empty() || !issuer.copies.iter().all(is_near) {
             return None;
         }
-        let arena = Arena::new(program, &issuer, &placed);
+        let arena = Arena::new(graph, program, (&issuer, &placed));
         Some(Filling { issuer, arena, placed })
     }
 
