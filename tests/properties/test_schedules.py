@@ -81,7 +81,8 @@ def test_built_networks_are_exact_and_keep_their_promise(name: str, accelerator:
 @given(SEEDS, CHIPS, TYPES)
 def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, accelerator: str, dtype: DType) -> None:
     network = network_of(random_network(seed, dtype=dtype), accelerator)
-    network = network.order(seed % len(network.orders))
+    # The orders, then the same by slices of channels.
+    network = network.order(seed // 8 % (2 * len(network.orders)))
     curve = explore(network.problem, 0)
     points = choices(network, curve)
     for _, schedule in points:

@@ -104,9 +104,10 @@ def test_every_point_of_the_frontier_can_be_had(name: str) -> None:
             # With room to spare less is searched, so it is one that is as good as that.
             assert compiled.sram_bytes <= size and 100 * compiled.cycles <= 101 * cycles
         assert arena_touched(compiled) == compiled.sram_bytes
-    # Between two points, the lower one is taken.
+    # Between two points, the lower one is taken, or one that the frontier has left out.
     if len(points) > 1:
-        assert ethoscade.compile(model, sram=points[1][0] - 1, optimise="fastest").sram_bytes == points[0][0]
+        between = ethoscade.compile(model, sram=points[1][0] - 1, optimise="fastest")
+        assert between.sram_bytes < points[1][0] and between.cycles <= points[0][1]
 
 
 def test_the_clock_of_a_schedule_is_its_proposals() -> None:
@@ -238,8 +239,7 @@ def test_cycles_lie_between_full_overlap_and_none(seed: int) -> None:
     """Copies and the front end work beside kernels: at least as long as the copies, at most all one after the other."""
     for optimise in ("performance", "size"):
         compiled = ethoscade.compile(random_network(seed), optimise=optimise)
-        network = prepare(compiled.source, compiled.target)
-        steps = arrange(network.problem, compiled.schedule).program.steps
+        steps = arrange(compiled.problem, compiled.schedule).program.steps
         copies = sum(step.cycles for step in steps if isinstance(step, (CopyConstants, LoadTable)))
         kernels = sum(step.cycles for step in steps) - copies
         payloads = [call.payload for call in compiled.artifact.calls if isinstance(call, NpuCall)]

@@ -108,7 +108,8 @@ class Explanation:
     """A compiled network's memory. `peak` is its largest step, `elsewhere` the largest of any other group.
 
     `arena_bytes` less `peak.live_bytes` is what the placement adds, rounding to 16 bytes included. `run_later` are, in
-    the order of the file, operators on the NPU that begin behind some which the file has after them.
+    the order of the file, operators on the NPU that begin behind some which the file has after them. `sliced` are
+    those made by slices of channels, each of which is pooled before the next one.
     """
 
     arena_bytes: int
@@ -117,6 +118,7 @@ class Explanation:
     peak: Peak
     elsewhere: Peak | None
     run_later: tuple[str, ...] = ()
+    sliced: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -130,8 +132,11 @@ def explain(graph: Graph, npu: NpuGraph, problem: Problem, schedule: Schedule, a
     running = reader.group_of_step[peak.step]
     others = [group.peak for group in groups if reader.group_of_step[group.peak.step] != running]
     elsewhere = max(others, key=lambda other: other.live_bytes, default=None)
-    later = tuple(graph.operators[i].name for i in _later_than_in_file(npu.operations))
-    return Explanation(arranged.arena_bytes, steps, groups, peak, elsewhere, later)
+    later, sliced = (
+        tuple(graph.operators[i].name for i in operators)
+        for operators in (_later_than_in_file(npu.operations), npu.sliced)
+    )
+    return Explanation(arranged.arena_bytes, steps, groups, peak, elsewhere, later, sliced)
 
 
 def _later_than_in_file(operations: Sequence[NpuOperation]) -> list[int]:
@@ -363,6 +368,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     if later := explanation.run_later:
         others = f" and {len(later) - 1} more" if len(later) > 1 else ""
         yield f"run later than in the order of the file: operator '{short(later[0])}'{others}"
+    for name in explanation.sliced:
+        yield f"by slices of channels, each pooled before the next one is made: operator '{short(name)}'"
     for group in explanation.groups:
         yield from _group_lines(group)
     peak, elsewhere = explanation.peak, explanation.elsewhere

@@ -243,12 +243,13 @@ class NpuGraph:
     """What the NPU does: `tensors` by their ids, `operations` in execution order.
 
     `aliases` are the graph's tensors that are other ones' bytes: these are seen in their place, and no operation makes
-    them.
+    them. `sliced` are the operators that are done by slices of channels.
     """
 
     tensors: tuple[NpuTensor, ...]
     operations: tuple[NpuOperation, ...]
     aliases: Mapping[int, int] = field(default_factory=dict)
+    sliced: tuple[int, ...] = ()
 
 
 def renumbered(npu: NpuGraph, operations: Iterable[NpuOperation], tensors: Mapping[int, NpuTensor]) -> NpuGraph:

@@ -14,6 +14,7 @@ from ..codegen.kernel_table import OURS, KernelTable
 from ..codegen.layout import distance, may_overlay
 from ..codegen.weights import EncodedOperation, Encoder
 from ..ir import Graph
+from ..lowering import channel_slices
 from ..lowering.joins import without_copies
 from ..lowering.npu import NpuGraph
 from ..lowering.slices import read_in_place
@@ -50,7 +51,7 @@ class SchedulableModel(Protocol):
         """What is searched."""
 
     def order(self, number: int) -> SchedulableModel:
-        """The model in one of its orders of operations, 0 for the file's."""
+        """The model as one of its searches saw it, 0 for the file's order of operations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +81,23 @@ class Network:
         return (self, *_in_other_orders(self))
 
     def order(self, number: int) -> Network:
-        """The network in one of its orders of operations, 0 for the file's."""
-        return self if number == 0 else self.orders[number]
+        """The network in one of its orders of operations, 0 for the file's, then in the same by slices of channels."""
+        if number == 0:
+            return self
+        turn, number = divmod(number, len(self.orders))
+        ordered = self.orders[number]
+        return ordered.in_slices or ordered if turn else ordered
+
+    @cached_property
+    def in_slices(self) -> Network | None:
+        """The network with convolutions in front of global pools by slices of channels; None without any."""
+        npu = channel_slices.in_slices(self.npu, self.partition.exposed)
+        return None if npu is self.npu else _restated(self, npu)
+
+    @cached_property
+    def sliced_bytes(self) -> int:
+        """The most bytes that such a convolution reads and makes: in more than these, slices are of no use."""
+        return channel_slices.whole_bytes(self.npu, self.partition.exposed)
 
     @property
     def summary(self) -> str:
@@ -122,17 +138,23 @@ def without_needless_copies(npu: NpuGraph, exposed: Collection[int], all_pieces:
 
 def _in_other_orders(network: Network) -> Iterator[Network]:
     """The network with its operations in other orders, or reading all pieces in place; each once, none for a chain."""
-    n, known = network, [network.problem.specs]
+    known = [network.problem.specs]
     for npu in _other_ways(network):
-        encodings = choose_encodings(n.encoder, npu.operations, n.target)
-        if not all(encoding.block_depth for encoding in encodings):
-            continue
-        encoded, sized = encode(n.encoder, npu.operations, encodings, n.target.accelerator)
-        problem = stated(n.graph, n.partition, npu, sized, n.target, n.workspaces)
+        found = _restated(network, npu)
         # Orders that differ in copies alone are one problem where these copies are left out.
-        if problem.specs not in known:
-            known.append(problem.specs)
-            yield replace(n, npu=npu, encoded=encoded, encodings=sized, problem=problem)
+        if found is not None and found.problem.specs not in known:
+            known.append(found.problem.specs)
+            yield found
+
+
+def _restated(network: Network, npu: NpuGraph) -> Network | None:
+    """The network with other operations of the NPU; None where no block of the device holds one of them."""
+    n, encodings = network, choose_encodings(network.encoder, npu.operations, network.target)
+    if not all(encoding.block_depth for encoding in encodings):
+        return None
+    encoded, sized = encode(n.encoder, npu.operations, encodings, n.target.accelerator)
+    problem = stated(n.graph, n.partition, npu, sized, n.target, n.workspaces)
+    return replace(n, npu=npu, encoded=encoded, encodings=sized, problem=problem)
 
 
 def _other_ways(network: Network) -> Iterator[NpuGraph]:

@@ -1,15 +1,14 @@
-"""The searches of a network: one for each order of its operations worth one.
+"""The searches of a network: one for each order of its operations worth one, and one by slices of channels.
 
-Owns which orders are searched, and putting together what they find. A question is asked of each search.
+Owns what is searched, and putting together what is found. A question is asked of each search.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from fractions import Fraction
-from functools import cached_property
 
 from ..codegen.weights import laid_out_bytes
 from ..lowering.npu import tables_of
@@ -36,13 +35,20 @@ class Searches:
     network: Network
     epsilon: float | Fraction
     _chosen: list[tuple[int, ...]] = field(default_factory=list, repr=False)
+    _made: dict[int, scheduling.Search] = field(default_factory=dict, repr=False)
 
     def ask(self, question: Question, tick: ProgressCallback | None = None) -> Curve:
         """What the orders worth a search answer, on one front. Raises `SchedulingError` and what `tick` raises."""
         orders = self._worth_a_search(tick)
-        begin = _LOOKING if len(self._all) > 1 else 0.0
+        begin = _LOOKING if len(self.network.orders) > 1 else 0.0
         ticks = _portions(tick, begin, 1.0, len(orders))
-        return united([self._asked(order, question, part) for order, part in zip(orders, ticks, strict=True)], orders)
+        curves = [self._asked(order, question, part) for order, part in zip(orders, ticks, strict=True)]
+        found = united(curves, orders)
+        least = found.orders[0] if found.orders else 0
+        sliced = self._by_slices(found.proposals[0].sram_bytes, (least,))
+        # Nobody knew of them before: the work seems done meanwhile.
+        curves += [self._asked(order, question, portion(tick, 1.0, 1.0)) for order in sliced]
+        return united(curves, (*orders, *sliced))
 
     def ask_file(self, question: Question, tick: ProgressCallback | None = None) -> Curve:
         """What the file's order answers."""
@@ -50,32 +56,37 @@ class Searches:
 
     def fits(self, size_bytes: int, tick: ProgressCallback | None = None) -> bool:
         """Whether some order needs no more than a number of bytes, constants not counted."""
-        if self._of_file.fits(size_bytes, tick):
+        if self._search(0).fits(size_bytes, tick):
             return True
-        return any(self._all[order].fits(size_bytes, tick) for order in self._worth_a_search(tick)[1:])
+        others = self._worth_a_search(tick)
+        if any(self._search(order).fits(size_bytes, tick) for order in others[1:]):
+            return True
+        return any(self._search(sliced).fits(size_bytes, tick) for sliced in self._by_slices(size_bytes, others))
 
-    @cached_property
-    def _of_file(self) -> scheduling.Search:
-        return scheduling.make_search(self.network.problem, self.epsilon)
+    def _search(self, order: int) -> scheduling.Search:
+        if order not in self._made:
+            self._made[order] = scheduling.make_search(self.network.order(order).problem, self.epsilon)
+        return self._made[order]
 
-    @cached_property
-    def _all(self) -> tuple[scheduling.Search, ...]:
-        others = (scheduling.make_search(one.problem, self.epsilon) for one in self.network.orders[1:])
-        return (self._of_file, *others)
+    def _by_slices(self, size_bytes: int, orders: Sequence[int]) -> list[int]:
+        """The numbers of those `orders` by slices that may run in fewer bytes than `size_bytes` for it."""
+        found = [order for order in orders if self.network.order(order).sliced_bytes >= size_bytes]
+        return [len(self.network.orders) + order for order in found if self.network.order(order).in_slices is not None]
 
     def _worth_a_search(self, tick: ProgressCallback | None) -> tuple[int, ...]:
         """Orders by their numbers, the file's first."""
-        if len(self._all) == 1:
+        count = len(self.network.orders)
+        if count == 1:
             return (0,)
         if not self._chosen:
-            ticks = _portions(tick, 0.0, _LOOKING, len(self._all))
-            fronts = [search.coarse_front(part) for search, part in zip(self._all, ticks, strict=True)]
+            ticks = _portions(tick, 0.0, _LOOKING, count)
+            fronts = [self._search(order).coarse_front(part) for order, part in enumerate(ticks)]
             self._chosen.append(ahead(fronts))
         return self._chosen[0]
 
     def _asked(self, order: int, question: Question, tick: ProgressCallback | None) -> Curve:
         started, network = time.perf_counter(), self.network.order(order)
-        found = question(self._all[order] if order else self._of_file, tick)
+        found = question(self._search(order), tick)
         clock_hz = network.target.core_clock_hz
         return curve_of(found, constants_in_sram(network), time.perf_counter() - started, clock_hz)
 

@@ -139,3 +139,20 @@ def _causal(draw: Drawing, x: Value) -> Value:
     if draw.chance(0.4):
         return b.depthwise(x, kernel, dilation=steps, padding=padding)
     return b.conv2d(x, draw.channels(), kernel, dilation=steps, padding=padding, activation=draw.activation())
+
+
+def pooled(draw: Drawing, x: Value) -> Value:
+    """A convolution to several times the channels, of which all pixels become one: by a pool, a mean or an extreme."""
+    b = draw.builder
+    x = draw.smaller(draw.image(x))
+    channels = x.shape[3] * draw.integer(2, 6) + draw.integer(0, 17)
+    kernel = draw.integer(1, 3) if min(x.shape[1:3]) > 2 else 1
+    made = b.conv2d(x, channels, kernel, stride=draw.integer(1, 2), padding="SAME", activation=draw.activation())
+    whole = (made.shape[1], made.shape[2])
+    how = draw.integer(0, 4)
+    if how < 2 and max(whole) <= 16:
+        pool = b.average_pool if how else b.max_pool
+        return pool(made, whole, stride=1, padding="VALID", activation=draw.activation())
+    if how == 2:
+        return b.reduce("REDUCE_MAX", made, (1, 2), keep_dims=draw.chance(0.5))
+    return b.reduce("MEAN", made, (1, 2), keep_dims=draw.chance(0.5), output=draw.quantisation(made))

@@ -98,8 +98,8 @@ def random_network(
     values = [_first(draw, max_resolution)]
     steps = (*_BODY, *(_HEADS if heads else ()), *(_JUDGED_BY_LITERT if floats else ()))
     odds = np.array([p for p, _ in steps]) / sum(p for p, _ in steps)
-    # Every eighth network has state, at its beginning and perhaps further on, every sixteenth an LSTM and every
-    # sixteenth an SVDF: drawn apart from all else.
+    # Every eighth network has state, at its beginning and perhaps further on, every eighth many channels pooled to one
+    # pixel, every sixteenth an LSTM and every sixteenth an SVDF: drawn apart from all else.
     apart = Drawing(builder, np.random.Generator(np.random.PCG64([seed, 2])), max_channels, heads)
     keeps = (0, apart.integer(0, max_operators - 1)) if seed % 8 == 4 else ()
     for step in range(draw.integer(1, max_operators)):
@@ -112,6 +112,8 @@ def random_network(
         if step == 0 and heads and seed % 16 == 15:
             x = svdf(apart, x)
         values.append(draw.smaller(steps[int(rng.choice(len(steps), p=odds))][1](draw, x)))
+    if heads and seed % 8 == 3:
+        values.append(junctions.pooled(apart, values[-1]))
     if heads and draw.chance(0.4):
         values.append(_classified(draw, values[-1]))
     _expose(draw, values)
