@@ -16,6 +16,7 @@ from . import reshapes
 from .constraints import Case, first_refusal
 from .family import Family
 from .npu import NpuGraph, NpuGraphBuilder
+from .one_row import in_one_row
 
 __all__ = ["FAMILIES", "Family", "Selection", "Support", "elements", "lower", "support"]
 
@@ -136,4 +137,4 @@ def lower(graph: Graph, partition: Selection) -> NpuGraph:
         kind = graph.operators[op].kind
         if graph.operators[op].outputs[0] not in partition.aliases:
             (reshapes.lower if kind in RESHAPES else FAMILIES[kind].lower)(graph, op, builder)
-    return builder.graph()
+    return in_one_row(builder.graph())

@@ -124,7 +124,10 @@ def padded(draw: Drawing, x: Value) -> Value:
 
 
 def _causal(draw: Drawing, x: Value) -> Value:
-    """PAD of three dimensions, mostly ahead of the pixels alone, one dimension more, and a convolution along them."""
+    """PAD of three dimensions, mostly ahead of the pixels alone, one dimension more, and a convolution along them.
+
+    Now and then a window along them as one column or one row behind it.
+    """
     b, x = draw.builder, draw.image(x)
     batch, *plane, depth = x.shape
     x = draw.reshaped(x, (batch, math.prod(plane), depth))
@@ -137,8 +140,28 @@ def _causal(draw: Drawing, x: Value) -> Value:
     kernel, steps = ((1, taps), (1, dilation)) if wide else ((taps, 1), (dilation, 1))
     padding = "VALID" if draw.chance(0.8) else "SAME"
     if draw.chance(0.4):
-        return b.depthwise(x, kernel, dilation=steps, padding=padding)
-    return b.conv2d(x, draw.channels(), kernel, dilation=steps, padding=padding, activation=draw.activation())
+        made = b.depthwise(x, kernel, dilation=steps, padding=padding)
+    else:
+        made = b.conv2d(x, draw.channels(), kernel, dilation=steps, padding=padding, activation=draw.activation())
+    return _along(draw, made) if draw.chance(0.5) else made
+
+
+def _along(draw: Drawing, x: Value) -> Value:
+    """A window along the pixels, which are one column or one row, and perhaps a function of each result."""
+    b, pixels, depth = draw.builder, x.shape[1] * x.shape[2], x.shape[3]
+    is_column = draw.chance(0.7)
+    x = draw.reshaped(x, (x.shape[0], pixels, 1, depth) if is_column else (x.shape[0], 1, pixels, depth))
+    taps, stride = min(draw.integer(1, 4), pixels), draw.integer(1, 3)
+    kernel, strides = ((taps, 1), (stride, 1)) if is_column else ((1, taps), (1, stride))
+    padding, how = ("SAME" if draw.chance(0.4) else "VALID"), draw.integer(0, 3)
+    if how == 0:
+        x = b.conv2d(x, draw.channels(), kernel, stride=strides, padding=padding)
+    elif how == 1:
+        x = b.depthwise(x, kernel, stride=strides, padding=padding)
+    else:
+        pool = b.max_pool if how == 2 else b.average_pool
+        x = pool(x, kernel, stride=strides, padding=padding, activation=draw.activation())
+    return draw.function(x) if draw.chance(0.3) else x
 
 
 def pooled(draw: Drawing, x: Value) -> Value:
