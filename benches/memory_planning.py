@@ -119,10 +119,10 @@ MARKS = ("<!-- opponents: begin -->", "<!-- opponents: end -->")
 
 
 def _our_peaks(buffers: Sequence[Buffer], budgets: Sequence[float]) -> list[int]:
-    """Our peaks within each of `budgets`, in seconds: the best run that took no longer.
+    """Our peaks within each of `budgets`, in seconds, each by the best run of those in time.
 
-    The first run has the iterations that users get, further ones half as many until one takes no longer than the first
-    budget, and twice as many until one takes longer than the last.
+    The first run has the iterations that users get. Then come half as many until a run is within the first budget, and
+    twice as many until one is beyond the last.
     """
     runs: list[tuple[float, int]] = []
 

@@ -49,7 +49,7 @@ def test_a_budget_that_needs_no_slices_has_none() -> None:
 @pytest.mark.parametrize("how", ["average_pool", "max_pool", "mean"])
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8, DType.INT16])
 def test_each_pool_is_exact(how: str, dtype: DType) -> None:
-    """Channels that are no multiple of a slice's."""
+    """The last slice has fewer channels."""
     model = head(pixels=5, read=24, made=200, how=how, dtype=dtype).build()
     compiled = ethoscade.compile(model, accelerator="ethos-u55-128", optimise="size")
     assert compiled.explain().sliced == ("wide",)

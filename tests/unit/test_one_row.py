@@ -1,4 +1,4 @@
-"""Images of one column that are laid along one row."""
+"""Images of one column laid along one row."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .te import Compute
 
 @dataclass(frozen=True)
 class _Head:
-    """A convolution and the pool that makes one pixel of all that it makes."""
+    """A convolution and the pool behind it, which makes one pixel."""
 
     convolution: NpuOperation
     pool: NpuOperation
@@ -42,7 +42,7 @@ class _Head:
 
 
 def whole_bytes(npu: NpuGraph, exposed: Collection[int]) -> int:
-    """The most bytes that a convolution in front of a global pool reads and makes where slices take fewer; else 0."""
+    """The most bytes read and made by one convolution that slices would help; 0 without any."""
     return max((head.whole_bytes for head in _heads(npu, exposed)), default=0)
 
 
@@ -77,7 +77,7 @@ def _heads(npu: NpuGraph, exposed: Collection[int]) -> Iterator[_Head]:
 
 
 def _is_global(head: _Head) -> bool:
-    """Whether the pool makes one pixel, channel by channel, of all that the convolution makes at once."""
+    """Whether the pool makes one pixel of the whole image, channel by channel."""
     convolution, pool = head.convolution, head.pool
     tensor, shapes = convolution.ofm.tensor, (convolution.ofm.shape, pool.ifm.shape)
     return (
@@ -120,7 +120,7 @@ def _seen(view: FeatureMap, tensor: NpuTensor) -> FeatureMap:
 
 
 def _of_channels(operation: NpuOperation, ifm: FeatureMap, ofm: FeatureMap, channels: range) -> NpuOperation:
-    """An operation that makes some channels of what it made."""
+    """The operation, for some channels of its output."""
     weights = operation.weights and _weights_of(operation.weights, slice(channels.start, channels.stop))
     compute = _compute_of(operation.compute, ifm, len(channels))
     return replace(operation, ifm=ifm, ofm=ofm, weights=weights, compute=compute)

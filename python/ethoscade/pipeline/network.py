@@ -96,7 +96,7 @@ class Network:
 
     @cached_property
     def sliced_bytes(self) -> int:
-        """The most bytes that such a convolution reads and makes: in more than these, slices are of no use."""
+        """The most bytes read and made by one such convolution: in more than these, slices are of no use."""
         return channel_slices.whole_bytes(self.npu, self.partition.exposed)
 
     @property

@@ -69,7 +69,7 @@ class Searches:
         return self._made[order]
 
     def _by_slices(self, size_bytes: int, orders: Sequence[int]) -> list[int]:
-        """The numbers of those `orders` by slices that may run in fewer bytes than `size_bytes` for it."""
+        """Numbers of `orders` by slices, of those which could then take fewer bytes than `size_bytes`."""
         found = [order for order in orders if self.network.order(order).sliced_bytes >= size_bytes]
         return [len(self.network.orders) + order for order in found if self.network.order(order).in_slices is not None]
 

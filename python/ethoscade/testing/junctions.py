@@ -165,7 +165,7 @@ def _along(draw: Drawing, x: Value) -> Value:
 
 
 def pooled(draw: Drawing, x: Value) -> Value:
-    """A convolution to several times the channels, of which all pixels become one: by a pool, a mean or an extreme."""
+    """A convolution to several times the channels, and a pool, mean or maximum of all its pixels."""
     b = draw.builder
     x = draw.smaller(draw.image(x))
     channels = x.shape[3] * draw.integer(2, 6) + draw.integer(0, 17)

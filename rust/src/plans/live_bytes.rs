@@ -399,7 +399,7 @@ impl<'a> GroupRun<'a> {
         bytes - self.overlaid_bytes(current, start, from)
     }
 
-    /// Bytes of a dying input over which Part `current` writes its stripe from `start` on.
+    /// Bytes of a dying input over which Part `current` writes from `start` on.
     ///
     /// That stripe is all of the output, and the last one that reads the input.
     fn overlaid_bytes(&self, current: usize, start: i64, from: usize) -> u64 {

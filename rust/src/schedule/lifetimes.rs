@@ -98,7 +98,7 @@ fn share_steps(graph: &CascaderGraph, program: &mut Program) {
     }
 }
 
-/// Count both of two tensors that might have shared bytes and were placed apart.
+/// Count both of two tensors where they might share bytes and were placed apart.
 pub fn count_apart(graph: &CascaderGraph, program: &mut Program, placement: &Placement) {
     let lies = |id: BufferId| (placement.pools[id], placement.offsets[id]);
     let shared = overlays(graph, program).filter(SharedBytes::is_handed_over);

@@ -1,7 +1,7 @@
 //! Which buffers of a program may share bytes although both are in use.
 //!
-//! - A call may make a tensor over the one that it reads, from front to back, and a stripe that makes all of an output over
-//!   an operand, element by element: overlays of their Parts.
+//! - A call may make a tensor over the one that it reads, from front to back. A stripe may, if it makes all of an output, do so
+//!   element by element. Both are overlays of their Parts.
 //! - An output that updates state may lie where that state lay.
 //!
 //! Owns these pairs and the distances between their offsets. `lifetimes` says what counts as live meanwhile,

@@ -104,14 +104,14 @@ fn problem(memories: &Memories, program: &Program) -> usmp::Problem {
     usmp::Problem { buffers, pools: pools.iter().enumerate().map(pool).collect() }
 }
 
-/// A buffer as the memory planner takes it; `windows` are what of it is live when, from its first step to its last.
+/// A buffer as the memory planner takes it, with its live `windows` from its first step to its last.
 fn of_windows(buffer: &Buffer, windows: &[LiveWindow]) -> usmp::Buffer {
     let extent = [windows[0].first_step, windows[windows.len() - 1].last_step];
     let pools = buffer.pools.iter().map(|pool| pool.0).collect();
     usmp::Buffer { pools, ..buffer_of(buffer.size_bytes, extent, windows.iter().copied()) }
 }
 
-/// A buffer in use in steps `[first, last)`, with what of it is live meanwhile, as the memory planner takes it.
+/// A buffer of steps `[first, last)` as the memory planner takes it, live in windows.
 pub fn buffer_of(size_bytes: u64, [first, last]: [u32; 2], windows: impl Iterator<Item = LiveWindow>) -> usmp::Buffer {
     let partly = windows.filter(|window| (window.low, window.high) != (0, size_bytes));
     let gaps = partly.map(|window| usmp::Gap {

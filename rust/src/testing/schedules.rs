@@ -271,7 +271,7 @@ proptest! {
     }
 }
 
-/// The last row of the input is never read, and the first step is a copy: such rows were free for constants in one count and
+/// The last row of the input is never read, and the first step is a copy. Such rows were free for constants in one count and
 /// not in the other.
 #[test]
 fn rows_that_nobody_reads_are_there_until_something_runs() {
