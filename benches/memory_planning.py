@@ -113,7 +113,7 @@ IRREGULAR = ((150, 1), (1200, 3), (5000, 2))
 """About how many buffers, and the seed, of each family's problems."""
 
 OURS = "ethoscade"
-LEAST_ITERATIONS = 500
+LEAST_ITERATIONS, MOST_ITERATIONS = 500, 1 << 31
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
 MARKS = ("<!-- opponents: begin -->", "<!-- opponents: end -->")
 
@@ -138,7 +138,7 @@ def _our_peaks(buffers: Sequence[Buffer], budgets: Sequence[float]) -> list[int]
         iterations //= 2
         is_done(iterations)
     iterations = memory.DEFAULT_ITERATIONS
-    while not ended and max(spent for spent, _ in runs) <= budgets[-1]:
+    while not ended and max(spent for spent, _ in runs) <= budgets[-1] and iterations <= MOST_ITERATIONS // 2:
         iterations *= 2
         ended = is_done(iterations)
     # What was not even begun in time counts as the fastest run's plan.
