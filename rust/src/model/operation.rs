@@ -264,11 +264,7 @@ impl NpuOperation {
         let (element, depth) = self.operand(index);
         let is_all = (depth * element.bytes()) as u64 == pixel_bytes && depth == self.ofm_depth;
         let is_repeated = [0, 1].iter().any(|&axis| self.is_repeated(index, axis));
-        self.joined.is_empty()
-            && (is_pool && is_single || self.kind.is_elementwise())
-            && element.bits == self.ofm.bits
-            && is_all
-            && !is_repeated
+        self.joined.is_empty() && (is_pool && is_single || self.kind.is_elementwise()) && is_all && !is_repeated
     }
 
     /// Whether an operand's only row or column stands for all.

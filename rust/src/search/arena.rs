@@ -354,6 +354,27 @@ mod tests {
     }
 
     #[test]
+    fn what_the_same_group_still_reads_is_not_written_over() {
+        let mut net = Network::new([12, 10], 16);
+        let pooled = net.window(INPUT, OperationKind::MaxPool, 3, 1, 16);
+        let made = net.pointwise(OperationKind::Abs, INPUT, None, 8);
+        let end = net.add(pooled, made);
+        let graph = net.finish(end);
+        assert!(graph.overlay(PartId(1)).is_some_and(|overlay| overlay.input == INPUT));
+        let [first, _, last] = &uncascaded(&graph)[..] else { panic!("three Parts") };
+        // The last Part of the group runs first: nobody in it reads the other's output.
+        for stripes in [vec![12, 12], vec![5, 12]] {
+            let group = Plan { last: PartId(1), stripes, staging: vec![Staging::InPlace; 2], ..first.clone() };
+            let program = interleave(&graph, &[group, last.clone()], &mut Costs::default()).expect("blocks fit");
+            let read = program.tensor_buffers[pooled].expect("whole");
+            let at = program.steps.len() as u32 - 1;
+            let shares: Vec<_> = shared_bytes(&graph, &program).iter().map(|pair| (pair.step, pair.with)).collect();
+            assert_ne!(program.tensor_buffers[INPUT], Some(read));
+            assert_eq!(shares, [(at, read)]);
+        }
+    }
+
+    #[test]
     fn what_is_read_again_is_not_written_over() {
         let CascaderGraph { tensors, mut parts, device, .. } = between_conversions(true);
         let again = parts[PartId(0)].inputs[0].clone();
