@@ -140,3 +140,18 @@ def test_buffers_of_one_name_are_told_apart() -> None:
     named = memory.program_buffers(program)
     assert [buffer.name for buffer in named] == ["a", "a (2)", "a (3)", "b"]
     assert [[share.name for share in buffer.shares] for buffer in named] == [[], ["a"], [], []]
+
+
+def test_state_is_held_for_the_step_in_which_it_is_wanted_again() -> None:
+    """Where its update lies elsewhere, that is copied to it at the end: nothing else may lie there then."""
+    _, program = _smallest(delay_line())
+    ((step, after, before, *apart),) = program.shared_bytes
+    assert apart == [0, 0] and program.buffers[before].last_step <= step == len(program.steps) - 1
+    taken = memory.program_buffers(program)
+    assert taken[before].upper == step + 1
+    places = {at: 256 * at for at in range(len(taken))}
+    assert memory.plan(taken, algorithm=lambda buffers, _: list(places.values())).offsets == tuple(places.values())
+    last = next(at for at, one in enumerate(taken) if at != before and at != after and one.upper == step + 1)
+    places[last] = places[before]
+    with pytest.raises(ethoscade.ConfigError, match="share"):
+        memory.plan(taken, algorithm=lambda buffers, _: list(places.values()))

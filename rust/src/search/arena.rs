@@ -58,10 +58,11 @@ pub fn placer(graph: &CascaderGraph) -> impl FnMut(&Program, u32) -> Result<Plac
         let aside: Vec<bool> = program.buffers.iter().map(|buffer| aside(&buffer.content)).collect();
         let live = live_bytes(program);
         let peak = live.iter().max().copied().unwrap_or(0);
-        // A tensor is made over another one only where both together would be more than is live elsewhere: a buffer that
-        // stays in its place for long leaves gaps.
-        let items = ArenaItems::new(graph, program, |SharedBytes { step, buffer, .. }| {
-            live[*step as usize] + aligned(program.buffers[*buffer].size_bytes) > peak
+        // A tensor is made over another one that is still in use only where both together would be more than is live
+        // elsewhere: a buffer that stays in its place for long leaves gaps.
+        let items = ArenaItems::new(graph, program, |SharedBytes { step, buffer, with, .. }| {
+            let is_free = program.buffers[*with].last_step <= *step;
+            is_free || live[*step as usize] + aligned(program.buffers[*buffer].size_bytes) > peak
         });
         match place_around(&items, &aside, moves) {
             Some(placement) => Ok(placement),
@@ -238,6 +239,33 @@ mod tests {
         let cascade = Plan { last: PartId(2), stripes, staging: vec![Staging::InPlace; 3], ..whole[0].clone() };
         let (before, after) = lie(&updating, &[cascade]);
         assert_ne!(before, after);
+    }
+
+    #[test]
+    fn state_that_is_not_updated_in_its_place_is_held_for_the_end() {
+        let mut net = Network::new([12, 10], 16);
+        let made = net.window(INPUT, OperationKind::Convolution, 3, 1, 16);
+        let end = net.window(made, OperationKind::Convolution, 3, 1, 16);
+        let mut graph = net.finish(end);
+        (graph.tensors[INPUT].is_state, graph.tensors[end].updates) = (true, Some(INPUT));
+        let program = interleave(&graph, &uncascaded(&graph), &mut Costs::default()).expect("blocks fit");
+        let placement = placer(&graph)(&program, MOVES).expect("it has a place");
+        let size = 12 * 10 * 16;
+        assert_eq!(placement.bytes(), 2 * size);
+        let [state, between, updated] = [INPUT, made, end].map(|tensor| program.tensor_buffers[tensor].expect("whole"));
+        // The state's bytes, what is made of it, and its update.
+        for (lie, expected) in [([0, 1, 0], true), ([0, 1, 2], true), ([0, 1, 1], false), ([1, 2, 0], true)] {
+            let mut moved = placement.clone();
+            for (buffer, at) in [state, between, updated].into_iter().zip(lie) {
+                moved.offsets[buffer] = at * size;
+            }
+            moved.pool_bytes = vec![(lie.into_iter().max().unwrap_or(0) + 1) * size].into();
+            assert_eq!(is_right(&graph, &program, &moved), expected, "{lie:?}");
+        }
+        let mut partly = placement.clone();
+        partly.offsets[updated] = placement.offsets[state] + 16;
+        partly.pool_bytes = vec![2 * size + 16].into();
+        assert!(!is_right(&graph, &program, &partly));
     }
 
     /// Three convolutions between a conversion to a quarter of the bytes and one to four times as many.

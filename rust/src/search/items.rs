@@ -8,7 +8,7 @@ use crate::model::ids::{Id, PoolId};
 use crate::model::memory::{aligned, Memories, ALIGNMENT};
 use crate::model::program::{Buffer, Content, LiveWindow, Placement, Program};
 use crate::schedule::lifetimes::live_windows;
-use crate::schedule::shared_bytes::{overlays, updates, SharedBytes};
+use crate::schedule::shared_bytes::{shared_bytes, SharedBytes};
 use crate::usmp;
 
 /// What the memory planner places: a program's buffers, without external inputs.
@@ -25,22 +25,21 @@ pub struct ArenaItems {
 }
 
 impl ArenaItems {
-    /// The items of a program; `is_joined` says which operands become one with the outputs made over them.
+    /// The items of a program.
     ///
-    /// An output that updates state is one with it where it may lie in its place.
+    /// `is_joined` says which outputs are one with the operands that they are made over, or with the state that they update.
     pub fn new(graph: &CascaderGraph, program: &Program, is_joined: impl Fn(&SharedBytes) -> bool) -> ArenaItems {
         let mut problem = problem(graph.device.memories(), program);
         let mut same: Vec<usize> = (0..program.buffers.len()).collect();
         let mut windows: Vec<Vec<LiveWindow>> = program.buffers.iter().map(live_windows).collect();
-        let (joined, apart): (Vec<_>, Vec<_>) =
-            overlays(graph, program).partition(|shared| shared.is_handed_over() && is_joined(shared));
-        let handed_over = joined.iter().map(|shared| [shared.with, shared.buffer]);
-        for [first, last] in updates(graph, program).chain(handed_over) {
-            let (first, after) = (same[first.index()], &program.buffers[last]);
-            same[last.index()] = first;
+        let (joined, apart): (Vec<SharedBytes>, Vec<SharedBytes>) =
+            shared_bytes(graph, program).into_iter().partition(|pair| pair.is_handed_over() && is_joined(pair));
+        for SharedBytes { buffer, with, .. } in joined {
+            let first = same[with.index()];
+            same[buffer.index()] = first;
             let before = std::mem::take(&mut windows[first]);
-            windows[first] = followed(before, &windows[last.index()]);
-            problem.buffers[first] = of_windows(after, &windows[first]);
+            windows[first] = in_turn(before, &windows[buffer.index()]);
+            problem.buffers[first] = of_windows(&program.buffers[buffer], &windows[first]);
         }
         let external = program.buffers.iter().map(|buffer| match buffer.content {
             Content::Tensor(tensor) => graph.external_pool(tensor),
@@ -77,8 +76,8 @@ impl ArenaItems {
     }
 }
 
-/// When which bytes are live of a buffer that takes another one's place.
-fn followed(before: Vec<LiveWindow>, after: &[LiveWindow]) -> Vec<LiveWindow> {
+/// The live windows of two buffers in one place, of which the second takes over from the first.
+fn in_turn(before: Vec<LiveWindow>, after: &[LiveWindow]) -> Vec<LiveWindow> {
     let begin = after[0].first_step;
     let mut windows: Vec<LiveWindow> = before
         .into_iter()

@@ -62,15 +62,18 @@ impl Lifetime {
         Self { lower, upper, gaps }
     }
 
-    /// The lifetime with all bytes in use in `step` as well, one of its own.
+    /// The lifetime with all bytes in use in `step` as well, whether it is before, within or behind all others.
     #[must_use]
     pub fn with_step(&self, step: i64) -> Self {
+        let (lower, upper) = (self.lower.min(step), self.upper.max(step + 1));
+        let beyond = [(step + 1, self.lower), (self.upper, step)].into_iter().filter(|(from, to)| from < to);
+        let beyond = beyond.map(|(lower, upper)| Gap { lower, upper, window: None });
         let apart = |gap: &Gap| {
             let before = Gap { upper: gap.upper.min(step), ..gap.clone() };
             let behind = Gap { lower: gap.lower.max(step + 1), ..gap.clone() };
             [before, behind].into_iter().filter(|gap| gap.lower < gap.upper)
         };
-        Self::with_gaps(self.lower, self.upper, self.gaps.iter().flat_map(apart).collect())
+        Self::with_gaps(lower, upper, self.gaps.iter().flat_map(apart).chain(beyond).collect())
     }
 
     /// First step.
