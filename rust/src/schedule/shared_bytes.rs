@@ -26,7 +26,7 @@ pub struct SharedBytes {
 }
 
 impl SharedBytes {
-    /// Whether the one lies exactly where the other lay where they overlap.
+    /// Whether the buffer may overlap the other one in its very place alone.
     pub fn is_handed_over(&self) -> bool {
         self.apart == [0; 2]
     }

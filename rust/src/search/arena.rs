@@ -390,7 +390,7 @@ mod tests {
         let graph = net.finish(end);
         assert!(graph.overlay(PartId(1)).is_some_and(|overlay| overlay.input == INPUT));
         let [first, _, last] = &uncascaded(&graph)[..] else { panic!("three Parts") };
-        // The last Part of the group runs first: nobody in it reads the other's output.
+        // The last Part of the group runs first, as it reads nothing of the other one.
         for stripes in [vec![12, 12], vec![5, 12]] {
             let group = Plan { last: PartId(1), stripes, staging: vec![Staging::InPlace; 2], ..first.clone() };
             let program = interleave(&graph, &[group, last.clone()], &mut Costs::default()).expect("blocks fit");

@@ -1,8 +1,8 @@
 //! The greedy solvers: one first-fit pass over one sorted order.
 
 use super::arrangement::Arrangement;
-use super::model::StopReason;
 use super::orders::{first_fit, GreedyOrder};
+use super::params::StopReason;
 use super::placer::Placer;
 use super::solver::{Outcome, Solver, Task};
 

@@ -8,8 +8,8 @@
 use super::arrangement::Arrangement;
 use super::instance::Instance;
 use super::limits::{LARGE_PROBLEM_BUFFERS, MAX_SEARCH_LOOKS, MAX_STEP_LOOKS};
-use super::model::StopReason;
 use super::parallel::until;
+use super::params::StopReason;
 use super::placer::Placer;
 use super::random::Random;
 use super::solver::{Outcome, Solver, Task};

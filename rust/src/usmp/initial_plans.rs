@@ -4,8 +4,8 @@
 
 use super::arrangement::Arrangement;
 use super::instance::Instance;
-use super::model::Params;
 use super::orders::{first_fit, GreedyOrder};
+use super::params::Params;
 use super::placer::{OrderedPlan, Placer};
 use super::squeaky_wheel::improve;
 

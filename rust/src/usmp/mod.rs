@@ -1,7 +1,7 @@
 //! Unified static memory planning: buffers with lifetimes to pools and offsets. Knows nothing of networks.
 //!
 //! [`plan`] runs the solvers of an algorithm until one has proved its answer. In the order of their dependencies:
-//! `model` holds problems and solutions, `check` proves a solution right. `arithmetic` and `limits` serve all. `item`
+//! `model` holds problems, `params` what is asked and answered, `check` proves a solution right. `arithmetic` and `limits` serve all. `item`
 //! is a buffer as searches see it, `canonical` the order of items, `clique` sets of items without a common byte,
 //! `bound` the lower bounds, `pairs` the forbidden offsets of any two items; `instance` puts these together. `pins`
 //! checks fixed offsets, `overflow` names the buffers in the way. `fit` finds the lowest free offset, `timeline` the
@@ -11,6 +11,7 @@
 
 pub mod check;
 pub mod model;
+pub mod params;
 
 mod arithmetic;
 mod arrangement;
@@ -54,11 +55,9 @@ use exact::Exact;
 use greedy::Greedy;
 use hill_climb::HillClimb;
 use instance::Instance;
-pub use model::{
-    Algorithm, AllowedOverlap, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Section, Slot, Solution,
-    StopReason, UsmpError,
-};
+pub use model::{AllowedOverlap, Buffer, Gap, Lifetime, Placement, Pool, Problem, Section, Slot, UsmpError};
 use orders::GreedyOrder;
+pub use params::{Algorithm, Params, Solution, StopReason};
 use solver::{Outcome, Solver, Task};
 
 /// `Best` first runs with its iterations divided by this: most small problems need no more.

@@ -32,7 +32,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 type Answer = (Vec<(String, u32, u64)>, Vec<u64>, Vec<u64>, bool, StopReason, u64);
 
 /// What a buffer demands beside its partners, however its lifetime and its alignment are written.
-fn told(problem: &Problem, buffer: &Buffer) -> String {
+fn demands(problem: &Problem, buffer: &Buffer) -> String {
     let used = buffer.lifetime.sections(buffer.size_bytes);
     let common = |a: u64, b: u64| a / gcd(a, b) * b;
     let alignments = buffer.pools.iter().map(|&pool| common(buffer.alignment, problem.pools[pool as usize].alignment));
@@ -44,7 +44,7 @@ fn answer(problem: &Problem, params: &Params) -> Result<Answer, (u64, u64)> {
     match plan(problem, params) {
         Ok(found) => {
             let placed = problem.buffers.iter().zip(&found.placement.slots);
-            let placed = placed.map(|(buffer, slot)| (told(problem, buffer), slot.pool, slot.offset));
+            let placed = placed.map(|(buffer, slot)| (demands(problem, buffer), slot.pool, slot.offset));
             let mut placed: Vec<_> = placed.collect();
             placed.sort();
             let bounds = found.lower_bounds;

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::arrangement::Arrangement;
 use super::initial_plans::InitialPlans;
 use super::instance::Instance;
-use super::model::{Params, StopReason};
+use super::params::{Params, StopReason};
 
 /// What a solver hands back: its best plan, which may overflow, and why it stopped.
 pub(crate) struct Outcome {

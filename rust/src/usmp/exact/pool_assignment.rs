@@ -14,8 +14,9 @@ use crate::usmp::arithmetic::aligned;
 use crate::usmp::arrangement::Arrangement;
 use crate::usmp::instance::Instance;
 use crate::usmp::item::{overflow, PlanCost};
-use crate::usmp::model::{Slot, StopReason};
+use crate::usmp::model::Slot;
 use crate::usmp::pairs::Pairs;
+use crate::usmp::params::StopReason;
 use crate::usmp::solver::Outcome;
 use crate::util::interrupt;
 
