@@ -1,6 +1,6 @@
 """Other planners on the same buffers, each within seconds of CPU time.
 
-TVM's three algorithms are written anew from their description, and so is MiniMalloc's first fit with branch and bound.
+TVM's three algorithms and MiniMalloc's first fit with branch and bound are implemented here, from their descriptions.
 Vela's hill climb is the one of its package. `omnimalloc` (PyPI) takes part where it is installed.
 Windows and gaps are left unused. Sizes are multiples of the alignment, so that no offset needs padding.
 """

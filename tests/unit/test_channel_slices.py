@@ -32,8 +32,8 @@ def test_no_more_channels_are_there_than_are_read() -> None:
     file = explore(network_of(head().build()).problem, 0)
     assert file.floor_bytes >= 4096, "all channels of all pixels"
     assert compiled.explain().sliced == ("wide",)
-    told = "by slices of channels, each pooled before the next one is made: operator 'wide'"
-    assert told in str(compiled.explain()).splitlines()
+    line = "by slices of channels, each pooled before the next one is made: operator 'wide'"
+    assert line in str(compiled.explain()).splitlines()
 
 
 def test_a_budget_that_needs_no_slices_has_none() -> None:

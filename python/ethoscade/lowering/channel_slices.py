@@ -16,7 +16,7 @@ from ..util.records import dataclass
 from . import copies, expressions, views
 from .convolution import MOST_PIECES
 from .feature_maps import BRICK_CHANNELS, Channels, FeatureMap, NpuTensor
-from .npu import UNSCALED, NpuGraph, NpuOperation, OperationKind, Rounding, Weights, renumbered
+from .npu import UNSCALED, NpuGraph, NpuOperation, OperationKind, Rounding, renumbered
 from .te import Compute
 
 
@@ -121,19 +121,9 @@ def _seen(view: FeatureMap, tensor: NpuTensor) -> FeatureMap:
 
 def _of_channels(operation: NpuOperation, ifm: FeatureMap, ofm: FeatureMap, channels: range) -> NpuOperation:
     """The operation, for some channels of its output."""
-    weights = operation.weights and _weights_of(operation.weights, slice(channels.start, channels.stop))
+    weights = operation.weights and operation.weights.of_channels(slice(channels.start, channels.stop))
     compute = _compute_of(operation.compute, ifm, len(channels))
     return replace(operation, ifm=ifm, ofm=ofm, weights=weights, compute=compute)
-
-
-def _weights_of(weights: Weights, channels: slice) -> Weights:
-    return replace(
-        weights,
-        values=weights.values[channels],
-        bias=weights.bias[channels],
-        multipliers=weights.multipliers[channels],
-        shifts=weights.shifts[channels],
-    )
 
 
 def _compute_of(compute: Compute, ifm: FeatureMap, count: int) -> Compute:

@@ -106,13 +106,7 @@ def grouped(graph: Graph, op_index: int, builder: NpuGraphBuilder, ohwi: Array) 
         for group in range(count):
             own, read = slice(group * times, (group + 1) * times), slice(group * each, (group + 1) * each)
             values[own, :, :, read] = ohwi[target][own]
-        part = replace(
-            constants,
-            values=values,
-            bias=constants.bias[target],
-            multipliers=constants.multipliers[target],
-            shifts=constants.shifts[target],
-        )
+        part = replace(constants.of_channels(target), values=values)
         # Whoever reads or makes all channels says nothing of some.
         some = count < groups
         seen = Channels(first * each, depth) if some else None

@@ -98,6 +98,16 @@ class Weights:
     shifts: npt.NDArray[np.int64] = field(repr=False)
     zero_point: int = 0
 
+    def of_channels(self, channels: slice) -> Weights:
+        """The constants of some output channels."""
+        return replace(
+            self,
+            values=self.values[channels],
+            bias=self.bias[channels],
+            multipliers=self.multipliers[channels],
+            shifts=self.shifts[channels],
+        )
+
 
 @dataclass(frozen=True)
 class Scale:

@@ -173,7 +173,7 @@ static int32_t tvmgen_mixed_reserve(struct tvmgen_mixed_job* job, const struct t
   return TVMGEN_MIXED_OK;
 }
 
-/* Whether the driver is told the weights' size, which it maintains caches by. Define it as 0 where
+/* Whether the driver gets the weights' size, by which it maintains caches. Define it as 0 where
  * the CPU never writes them. */
 #ifndef TVMGEN_MIXED_WEIGHTS_CACHE_MAINTENANCE
 #define TVMGEN_MIXED_WEIGHTS_CACHE_MAINTENANCE 1

@@ -234,7 +234,11 @@ def _bases(module: Module) -> str:
     """The memory passed to the driver. Unused regions have no bytes."""
     prefix, macro = module.prefix, module.macro
     weights = "job->workspace_pools->weights" if module.weights_as == "pool" else module.weights_symbol
-    told, fast, fast_size = "fast scratch, which is the arena as well", "job->base_addr[1]", f"{macro}_WORKSPACE_SIZE"
+    scratch, fast, fast_size = (
+        "fast scratch, which is the arena as well",
+        "job->base_addr[1]",
+        f"{macro}_WORKSPACE_SIZE",
+    )
     others = ", then inputs" if module.external else ""
     inputs = "".join(
         f"  job->base_addr[{region}] = (uint64_t)(uintptr_t)job->inputs.{module.tensor_names[index]};\n"
@@ -243,16 +247,16 @@ def _bases(module: Module) -> str:
         for region, index in enumerate(module.external, INPUT_REGION)
     )
     if module.has_fast:
-        told, fast_size = "the NPU's fast memory", f"{macro}_FAST_SIZE"
+        scratch, fast_size = "the NPU's fast memory", f"{macro}_FAST_SIZE"
         fast = f"(uint64_t)(uintptr_t){memory.fast_expression(module, 'job->workspace_pools')}"
     return f"""{_maintenance(module)}\
-/* Whether the driver is told the weights' size, which it maintains caches by. Define it as 0 where
+/* Whether the driver gets the weights' size, by which it maintains caches. Define it as 0 where
  * the CPU never writes them. */
 #ifndef {macro}_WEIGHTS_CACHE_MAINTENANCE
 #define {macro}_WEIGHTS_CACHE_MAINTENANCE 1
 #endif
 
-/* Regions: 0 weights, 1 arena, 2 {told}{others}. */
+/* Regions: 0 weights, 1 arena, 2 {scratch}{others}. */
 static void {prefix}_set_bases(struct {prefix}_job* job, uint32_t regions)
 {{
   job->base_addr[0] = (uint64_t)(uintptr_t){weights};
@@ -268,7 +272,7 @@ static void {prefix}_set_bases(struct {prefix}_job* job, uint32_t regions)
 def _maintenance(module: Module) -> str:
     if not module.external:
         return ""
-    return f"""/* Whether the driver is told the inputs' sizes, which it maintains caches by. Define it as 0 where
+    return f"""/* Whether the driver gets the inputs' sizes, by which it maintains caches. Define it as 0 where
  * they lie in memory that the CPU never writes through a cache. */
 #ifndef {module.macro}_INPUT_CACHE_MAINTENANCE
 #define {module.macro}_INPUT_CACHE_MAINTENANCE 1
