@@ -6,6 +6,7 @@ import ethoscade
 import pytest
 from end_to_end import network_of
 from ethoscade.ir import DType
+from ethoscade.lowering import views
 from ethoscade.testing import ModelBuilder, random_network
 
 
@@ -33,6 +34,21 @@ def test_windows_along_a_column_cascade_with_those_along_a_row(kind: str, dtype:
     assert window.ifm.shape == (1, 94, 32) and window.ofm.shape[0] == 1
     # The convolution's output alone, were it ever whole.
     assert compiled.sram_bytes < 94 * 32 * dtype.size_bytes
+    assert compiled.verify(seeds=3).ok
+
+
+@pytest.mark.parametrize("kind", ["max_pool", "average_pool", "depthwise", "conv2d"])
+def test_taps_beside_the_column_see_padding(kind: str) -> None:
+    """Four rows and three columns of taps: what they weigh, and which of them padding is, turns with the window."""
+    b = ModelBuilder("beside")
+    x = b.reshape(b.conv2d(b.input((1, 1, 40, 8), name="input"), 16, (1, 3), name="convolution"), (1, 40, 1, 16))
+    channels = (8,) if kind == "conv2d" else ()
+    getattr(b, kind)(x, *channels, (4, 3), stride=1, padding="SAME", name="window")
+    compiled = ethoscade.compile(b.build(), accelerator="ethos-u55-256", optimise="size")
+    window = next(o for o in compiled.npu.operations if o.name == "window")
+    assert window.ifm.shape == (1, 40, 16)
+    assert (window.window.kernel_h, window.window.kernel_w) == (3, 4)
+    assert views.pads(window.window) == (1, 1, 1, 2)
     assert compiled.verify(seeds=3).ok
 
 

@@ -152,8 +152,9 @@ def _along(draw: Drawing, x: Value) -> Value:
     is_column = draw.chance(0.7)
     x = draw.reshaped(x, (x.shape[0], pixels, 1, depth) if is_column else (x.shape[0], 1, pixels, depth))
     taps, stride = min(draw.integer(1, 4), pixels), draw.integer(1, 3)
-    kernel, strides = ((taps, 1), (stride, 1)) if is_column else ((1, taps), (1, stride))
-    padding, how = ("SAME" if draw.chance(0.4) else "VALID"), draw.integer(0, 3)
+    padding, how = ("SAME" if draw.chance(0.5) else "VALID"), draw.integer(0, 3)
+    beside = draw.integer(1, 3) if padding == "SAME" else 1
+    kernel, strides = ((taps, beside), (stride, 1)) if is_column else ((beside, taps), (1, stride))
     if how == 0:
         x = b.conv2d(x, draw.channels(), kernel, stride=strides, padding=padding)
     elif how == 1:
