@@ -19,7 +19,7 @@ from ethoscade.ir import Activation
 from ethoscade.judge.verification import Verification
 from ethoscade.pipeline.curve import Curve
 from ethoscade.testing import ModelBuilder
-from harness import named_models
+from harness import millions, named_models, put_table
 
 MODELS = (
     "vww_96_int8", "person_detect", "tinyengine_vww", "mobilenetv2_160_035", "blazeface_front_128",
@@ -60,9 +60,9 @@ def row(name: str, model: Path | bytes, seeds: int) -> tuple[str, bool]:
     fits = check.sram_touched_bytes == smallest.sram_bytes == outside.floor_bytes
     size = sum(smallest.artifact.graph.tensors[index].size_bytes for index in smallest.artifact.external)
     cells = [name, f"{size:,}", f"{inside.floor_bytes:,}", f"{outside.floor_bytes:,}"]
-    cells += [_millions(curve.points[0][1]) for curve in (inside, outside)]
+    cells += [millions(curve.points[0][1]) for curve in (inside, outside)]
     cells += [f"{_within(curve):,}" for curve in (inside, outside)]
-    cells += [_millions(curve.points[-1][1]) for curve in (inside, outside)]
+    cells += [millions(curve.points[-1][1]) for curve in (inside, outside)]
     return f"| {' | '.join(cells)} |\n", check.ok and check.hazards == 0 and fits
 
 
@@ -72,10 +72,6 @@ def _within(curve: Curve) -> int:
     return next(size for size, cycles in curve.points if cycles <= most)
 
 
-def _millions(cycles: int) -> str:
-    return f"{cycles / 1e6:.3f}"
-
-
 def main() -> int:
     """Prints the table; 3 if something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -83,20 +79,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="inputs to verify with")
     parser.add_argument("--write", action="store_true", help="put the table into docs/input-memory.md")
     args = parser.parse_args()
-    print(HEAD, end="", flush=True)
-    rows, wrong = [], []
     models: list[tuple[str, Path | bytes]] = [(model.stem, model) for model in named_models(args.models)]
-    for name, model in [*models, (BUILT, mobilenet_v2())]:
-        text, is_right = row(name, model, args.seeds)
-        print(text, end="", flush=True)
-        rows.append(text)
-        wrong += [] if is_right else [name]
-    if args.write and not wrong:
-        before, _, after = PAGE.read_text(encoding="utf-8").partition(HEAD)
-        behind = after.partition("\n\n")[2]
-        PAGE.write_text(f"{before}{HEAD}{''.join(rows)}\n{behind}", encoding="utf-8")
-    print(f"{len(rows)} models; wrong: {', '.join(wrong) or 'none'}")
-    return 3 if wrong else 0
+    found = [(name, row(name, model, args.seeds)) for name, model in [*models, (BUILT, mobilenet_v2())]]
+    return put_table(found, HEAD, PAGE if args.write else None)
 
 
 if __name__ == "__main__":

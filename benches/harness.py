@@ -1,6 +1,6 @@
 """What the benches share: the public models, Vela in a child process, streams under the timing model, CPU seconds.
 
-Owns no figures and prints nothing.
+Owns no figures.
 """
 
 from __future__ import annotations
@@ -214,3 +214,22 @@ def macs_of(graph: Graph, operator: Operator) -> int:
 def kib(size_bytes: float) -> str:
     """Bytes in KiB, to a tenth."""
     return f"{size_bytes / 1024:.1f}"
+
+
+def millions(cycles: int) -> str:
+    """A number of cycles in millions."""
+    return f"{cycles / 1e6:.3f}"
+
+
+def put_table(found: Sequence[tuple[str, tuple[str, bool]]], head: str, page: Path | None) -> int:
+    """Print a table of models, each with its row and whether that is right, and put it into a page if all are.
+
+    It takes the place of the page's table with the same head. Returns the exit status, 3 if a row is wrong.
+    """
+    rows = "".join(row for _, (row, _) in found)
+    wrong = [name for name, (_, is_right) in found if not is_right]
+    print(f"{head}{rows}{len(found)} models; wrong: {', '.join(wrong) or 'none'}")
+    if page is not None and not wrong:
+        before, _, after = page.read_text(encoding="utf-8").partition(head)
+        page.write_text(f"{before}{head}{rows}\n{after.partition(chr(10) * 2)[2]}", encoding="utf-8")
+    return 3 if wrong else 0

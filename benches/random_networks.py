@@ -3,9 +3,9 @@
     python benches/random_networks.py [--seeds 0:2000] [--accelerators NAME ...] [--seconds S] [--state FILE]
 
 Networks are of all kinds that the generator draws, which are all that the reader understands. Each is compiled at its
-floor, halfway between floor and fastest, and without a budget; so it is with its inputs in flash, if no operator on
-the CPU reads them; for an Ethos-U65 with its arena in DRAM, with as much fast memory as it wants and with half of the
-least; of every other one that has them, float inputs and outputs are the
+floor, halfway between floor and fastest, and without a budget; so it is with its inputs in flash, and with one that
+arrives row by row, if no operator on the CPU reads them; for an Ethos-U65 with its arena in DRAM, with as much fast
+memory as it wants and with half of the least; of every other one that has them, float inputs and outputs are the
 caller's business; one with state runs several times in a row. Outputs are compared with two judges:
 LiteRT in a process of its own, and `ethoscade.judge.reference`, which knows no islands of floats. Networks with an
 operator that LiteRT refuses, or of which no reference defines a result, are named. Bytes promised, placed and touched
@@ -37,7 +37,7 @@ from ethoscade.pipeline.compiler import carry_out, prepare, search, within_arena
 from ethoscade.pipeline.network import Network, with_cache
 from ethoscade.pipeline.searches import constants_in_sram, explore
 from ethoscade.scheduling.schedule import Proposal
-from ethoscade.targets.target import ACCELERATORS, Target, load_target
+from ethoscade.targets.target import ACCELERATORS, Streaming, Target, load_target
 from ethoscade.testing import random_network
 
 OWN = "ethoscade's reference"
@@ -107,7 +107,7 @@ def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
     steps = [random_inputs(source, seed, step) for step in range(steps_of(source, None))]
     judges = _judges(source, steps, seed, tally)
     tally.judges.update(judges.keys())
-    for name, target in targets(accelerators).items():
+    for name, target in targets(accelerators, seed).items():
         try:
             tally.faults += [f"seed {seed}, {name}, {fault}" for fault in _faults(source, steps, target, judges, tally)]
         except (KeyboardInterrupt, SystemExit):
@@ -116,12 +116,17 @@ def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
             tally.faults.append(f"seed {seed}, {name}: {type(error).__name__}: {error}")
 
 
-def targets(accelerators: Sequence[str]) -> dict[str, Target]:
-    """What a network is compiled for, by name: the accelerators, and those that have one between two memories."""
+def targets(accelerators: Sequence[str], seed: int = 0) -> dict[str, Target]:
+    """What a network is compiled for, by name: the accelerators, and those that have one between two memories.
+
+    The seed draws how many rows of an input arrive at once, and whether they do so while the NPU works.
+    """
     found = {name: load_target(name) for name in accelerators}
     between = (name for name in accelerators if found[name].accelerator.product == "u65")
     external = {f"{name} with inputs in flash": replace(of, inputs=of.constants) for name, of in found.items()}
-    return found | external | {f"{name} with DRAM": load_target(name, *IN_DRAM) for name in between}
+    streaming = Streaming(1 + seed % 5, seed % 2 == 0)
+    streamed = {f"{name} with {streaming}": replace(of, streaming=streaming) for name, of in found.items()}
+    return found | external | streamed | {f"{name} with DRAM": load_target(name, *IN_DRAM) for name in between}
 
 
 def made_for(network: Network, seed: int) -> Iterator[tuple[str, int, Compiled]]:
@@ -166,8 +171,8 @@ def _faults(
     try:
         network = prepare(source, target)
     except ConfigError:
-        # An operator on the CPU reads the input, or it is an output, too.
-        if target.inputs is None:
+        # An operator on the CPU reads the input, or it is an output, too, or one of several.
+        if target.inputs is None and target.streaming is None:
             raise
         return
     for index in network.partition.npu_operators:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from ethoscade import Compiled
@@ -17,7 +17,7 @@ from ethoscade.run.execution import ExecutionResult, run_artifact_steps
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.program import Program
 from ethoscade.scheduling.schedule import Schedule
-from ethoscade.targets.target import load_target
+from ethoscade.targets.target import Streaming, load_target
 from replay import check_placed, check_program
 
 ACCELERATORS = ("ethos-u55-256", "ethos-u55-128", "ethos-u55-64", "ethos-u55-32", "ethos-u65-256")
@@ -37,9 +37,9 @@ def arena_touched(compiled: Compiled) -> int:
     return compiled.simulate(random_inputs(compiled.source, 0)).arena_touched_bytes
 
 
-def network_of(model: bytes, accelerator: str = "ethos-u55-256") -> Network:
+def network_of(model: bytes, accelerator: str = "ethos-u55-256", streaming: Streaming | None = None) -> Network:
     """A model made ready for scheduling."""
-    return prepare(read_tflite(model), load_target(accelerator))
+    return prepare(read_tflite(model), replace(load_target(accelerator), streaming=streaming))
 
 
 def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:

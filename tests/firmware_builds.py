@@ -166,7 +166,46 @@ extern int32_t probe_call_count;
 """
 
 
-def _probe(module: Module, is_async: bool) -> str:
+_CAMERA = """  {{
+    static struct {prefix}_job job;
+    uint8_t *where, *last = NULL;
+    const uint8_t* from = (const uint8_t*)in[0];
+    uint32_t rows, stride, left = 0, given_up;
+
+    for (given_up = 0; given_up < {given_up}; ++given_up) {{
+      status = {prefix}_begin(&job, {arguments});
+      for (left = given_up; left > 0 && status == {macro}_RUNNING; --left) {{
+        status = {prefix}_step(&job);
+      }}
+    }}
+    status = {prefix}_begin(&job, {arguments});
+    while (status == {macro}_RUNNING) {{
+      const uint8_t* const before = from - left;
+
+      status = {prefix}_want(&job, &where, &rows, &stride);
+      if (status != {macro}_RUNNING) break;
+      /* The rows of a camera that is as late as it may be: until then there is something else. */
+      if (last != NULL) memcpy(last, before, left);
+      left = rows * stride;
+      memset(where, 0xA5, left);
+      if ({is_ahead}) last = where; else memcpy(where, from, left);
+      from += left;
+      ++*polls;
+      status = {prefix}_step(&job);
+    }}
+    probe_driver_result = job.driver_result;
+  }}"""
+"""A firmware whose camera hands over rows. Before each run it gives some up, after as many steps as it has given up."""
+
+
+def _camera(module: Module, arguments: Sequence[str], given_up: int) -> str:
+    return _CAMERA.format(
+        prefix=module.prefix, macro=module.macro, arguments=", ".join(arguments), given_up=given_up,
+        is_ahead=int(module.feeds[0].is_ahead),
+    )  # fmt: skip
+
+
+def _probe(module: Module, is_async: bool, given_up: int | None = None) -> str:
     """A firmware's use of the network, with all memory between guards."""
     prefix, macro, io = module.prefix, module.macro, module.options.workspace_io
     names = module.tensor_names
@@ -206,6 +245,9 @@ def _probe(module: Module, is_async: bool) -> str:
         before.insert(1, f"  struct {prefix}_devices devices;")
         arguments.append("&devices")
     run = f"{prefix}_run({', '.join(arguments)})"
+    if given_up is not None:
+        before.append(_camera(module, arguments[1:], given_up))
+        run = "status"
     if is_async:
         before.insert(1, f"  static struct {prefix}_job job;")
         run = f"{prefix}_run_async(&job, {', '.join(arguments)})"
@@ -241,15 +283,16 @@ class Firmware:
         compiler: str = "cc",
         flags: Sequence[str] = (),
         is_async: bool = False,
+        given_up: int | None = None,
         more: str = "",
     ) -> None:
-        """`more` is a C file of the firmware's own."""
+        """`more` is a C file of the firmware's own; with `given_up` it hands over rows, and gives up that many runs."""
         self._artifact, self._folder, self._driver, self._compiler = artifact, folder, driver, compiler
         self._module = make(artifact, options)
         self._sanitized = any("address" in flag for flag in flags)
         self._regions = 3 + len(artifact.external)
         files = c_source.write(artifact, folder, options)
-        (folder / "probe.c").write_text(_probe(self._module, is_async))
+        (folder / "probe.c").write_text(_probe(self._module, is_async, given_up))
         (folder / "probe_config.h").write_text(_HOOKS)
         own = [str(path) for path in files.values() if path.suffix in (".c", ".S")]
         (folder / "more.c").write_text(f"{more}\ntypedef int more_than_nothing;\n")

@@ -40,8 +40,8 @@ MADE_BY_THE_LIBRARY = frozenset(
         "Accelerator", "Address", "Advice", "BoardDescription", "Check", "Compiled", "CompiledMany", "Curve", "Hazard",
         "KernelDetail",
         "Library", "Memories", "NpuReport", "NpuRun", "NpuWarning", "OperatorRow", "OperatorSummary", "OperatorTable",
-        "OperatorTiming", "Placement", "PoolOverflowError", "Prepared", "ProgramPlacement", "SweepRow", "Target",
-        "TimedCommand", "TimingReport", "Traffic",
+        "OperatorTiming", "Placement", "PoolOverflowError", "Prepared", "ProgramPlacement", "SweepRow", "Streaming",
+        "Target", "TimedCommand", "TimingReport", "Traffic",
     }
 )  # fmt: skip
 # Types that carry numbers and are held to them where they are used.
@@ -162,6 +162,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Compiled.write_raw": {"path": "net.npz"},
         "Compiled.simulate": {"inputs": inputs},
         "Compiled.simulate_steps": {"steps": [inputs]},
+        "Compiled.stream": {},
         "Compiled.timing": {},
         "Compiled.record": {"cpu": "cortex-m4"},
         "Compiled.trace": {"path": "trace.json", "cpu": "cortex-m4"},
@@ -226,11 +227,12 @@ def _fields(instance: Any) -> dict[str, Any]:
 
 
 def _instances() -> dict[str, Any]:
-    """Objects whose methods are called."""
+    """Objects whose methods are called, by class, or by a method of one that needs its own."""
     found = compiled()
     buffers = [memory.Buffer("a", 0, 2, 16)]
     return {
         "Compiled": found,
+        "Compiled.stream": ethoscade.compile(MODEL, stream_input=2),
         "CompiledMany": ethoscade.compile_many({"net": MODEL}),
         "Prepared": ethoscade.prepare(MODEL),
         "Curve": found.curve,
@@ -275,7 +277,8 @@ def calls() -> list[Call]:
     found = []
     for name, function in dict(public_names()).items():
         owner, _, method = name.partition(".")
-        bound = getattr(instances[owner], method) if method and owner in instances else function
+        instance = instances.get(name, instances.get(owner)) if method else None
+        bound = function if instance is None else getattr(instance, method)
         found.append(Call(name, bound, right[name]))
     return found
 

@@ -31,7 +31,7 @@ class RawProgram:
         with np.load(path) as file:
             self.arrays = {name: file[name] for name in file.files}
         self.told: dict[str, Any] = json.loads(self.arrays["program"].tobytes())
-        assert self.told["version"] == 1
+        assert self.told["version"] == 1 + any(call["on"] == "caller" for call in self.told["calls"])
         self.graph = Graph(self.told["name"], tuple(map(self._tensor, self.told["tensors"])), (), (), ())
         self._machine = self._memories()
         self.hazards = 0
@@ -46,10 +46,19 @@ class RawProgram:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One run on inputs by name; outputs by name. The state lives on."""
+        arriving = {call["tensor"] for call in self.told["calls"] if call["on"] == "caller"}
         for index in self.told["inputs"]:
-            self._store(index, inputs[self.graph.tensors[index].name])
+            if index not in arriving:
+                self._store(index, inputs[self.graph.tensors[index].name])
+        late = None
         for call in self.told["calls"]:
-            if call["on"] == "npu":
+            if call["on"] == "caller":
+                if late is not None:
+                    self._hand_over(late, inputs)
+                late = call if call["is_ahead"] else None
+                if late is None:
+                    self._hand_over(call, inputs)
+            elif call["on"] == "npu":
                 self.hazards += len(self._machine.run(self.arrays[call["commands"]]).hazards)
             else:
                 self._on_cpu(call)
@@ -58,6 +67,12 @@ class RawProgram:
         for state, value in zip(self.told["state"], after, strict=True):
             self._store(state["before"], value)
         return outputs
+
+    def _hand_over(self, call: dict[str, Any], inputs: Mapping[str, Array]) -> None:
+        """Rows of an input, which may come until the next ones are wanted where the call is ahead."""
+        data = np.ascontiguousarray(inputs[self.graph.tensors[call["tensor"]].name]).tobytes()
+        start, size = call["row"] * call["row_bytes"], call["rows"] * call["row_bytes"]
+        self._machine.write(ARENA, call["offset"], data[start : start + size])
 
     def _memories(self) -> Machine:
         arena, regions = self.told["arena_bytes"], self.told["regions"] or ["arena", "arena"]

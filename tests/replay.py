@@ -17,6 +17,7 @@ from ethoscade.scheduling.program import (
     CallOperator,
     CopyConstants,
     CopyTensor,
+    Feed,
     LoadTable,
     Program,
     ProgramBuffer,
@@ -167,9 +168,12 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
     """Replay: whatever a stripe reads lies in the cells it reads, and no box wraps more often than the device can."""
     cells: dict[int, np.ndarray] = {}
     made_by = {operation.ofm.tensor.id for operation in operations}
+    fed = {step.output.buffer: step.output for step in program.steps if isinstance(step, Feed)}
     for step in program.steps:
         if isinstance(step, CopyTensor) and step.source in cells:
             cells[step.buffer] = cells[step.source].copy()
+        if isinstance(step, Feed):
+            _hold(cells, step.output)
         if not isinstance(step, Stripe):
             continue
         operation = operations[step.stage]
@@ -187,9 +191,9 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
             held = cells[slab.buffer]
             if view.strides is not None or held.shape != (slab.rows, slab.columns):
                 assert view.layout is Layout.NHWC, f"{operation.name} sees bricks in another shape"
-                maker = next(o for o in operations if _holds(program.buffers[slab.buffer], o.ofm, view))
-                height, width = maker.ofm.plane
-                if _sees_rows(view, maker.ofm) and held.shape == (slab.rows, width):
+                height, width = _plane_in(program.buffers[slab.buffer], operations, view, fed.get(slab.buffer))
+                sees_rows = view.strides is None and view.plane[0] == height
+                if sees_rows and held.shape == (slab.rows, width):
                     # Seen with other columns than its maker's: then whole rows must be there.
                     assert (slab.columns, slab.origin_x) == (view.plane[1], 0), f"{operation.name}: {slab} of {view}"
                     rows = Slab(slab.buffer, slab.y0, slab.y1, 0, width, slab.rows, width, slab.origin_y, 0)
@@ -202,11 +206,26 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
                 continue
             wanted, found = _names(slab), held[_cells(slab)]
             assert (wanted == found).all(), f"{operation.name}: {slab} holds other pixels than it should"
-        box = step.output
-        assert _wraps(box.y0, box.y1, box.origin_y, box.rows) == 0 == _wraps(box.x0, box.x1, box.origin_x, box.columns)
-        held = cells.setdefault(box.buffer, np.full((box.rows, box.columns), _NOTHING))
-        assert held.shape == (box.rows, box.columns)
-        held[_cells(box)] = _names(box)
+        _hold(cells, step.output)
+
+
+def _hold(cells: dict[int, np.ndarray], box: Slab) -> None:
+    """Write a box, none of which lies across the end of its buffer."""
+    if box.y0 == box.y1:
+        return
+    assert _wraps(box.y0, box.y1, box.origin_y, box.rows) == 0 == _wraps(box.x0, box.x1, box.origin_x, box.columns)
+    held = cells.setdefault(box.buffer, np.full((box.rows, box.columns), _NOTHING))
+    assert held.shape == (box.rows, box.columns)
+    held[_cells(box)] = _names(box)
+
+
+def _plane_in(
+    buffer: ProgramBuffer, operations: Sequence[NpuOperation], view: FeatureMap, arrived: Slab | None
+) -> tuple[int, int]:
+    """Rows and columns of what a buffer holds, by its maker; `arrived` are the last rows that its caller wrote."""
+    if arrived is not None:
+        return arrived.y1, arrived.x1
+    return next(o for o in operations if _holds(buffer, o.ofm, view)).ofm.plane
 
 
 def check_lifetimes(operations: Sequence[NpuOperation], program: Program) -> None:
@@ -222,6 +241,8 @@ def check_lifetimes(operations: Sequence[NpuOperation], program: Program) -> Non
             touched = []
         elif isinstance(step, CopyTensor):
             touched = [step.source, step.buffer]
+        elif isinstance(step, Feed):
+            touched = [step.output.buffer]
         else:
             assert isinstance(step, CallOperator)
             touched = [] if step.workspace is None else [step.workspace]
@@ -311,16 +332,32 @@ def check_placed(
         is_last = buffer.last_step == step + 1 and len(content[1]) == buffer.size_bytes
         return is_last and _live(buffer, step) == (0, 0)
 
+    fed = {step.tensor for step in program.steps if isinstance(step, Feed)}
     for tensor in graph.inputs:
-        if tensor in program.tensor_buffers:
+        if tensor in program.tensor_buffers and tensor not in fed:
             places, names = locate(whole(tensor))
             arena[places] = names
+    streaming = network.target.streaming if isinstance(network, Network) else None
+    is_ahead = streaming is not None and streaming.is_ahead
+    arriving: Content | None = None
     for number, step in enumerate(program.steps):
         if isinstance(step, CopyConstants):
             size = program.buffers[step.buffer].size_bytes
             write(number, (step.buffer, np.arange(size), np.full(size, _constants(step))))
         elif isinstance(step, LoadTable):
             continue
+        elif isinstance(step, Feed):
+            if arriving is not None:
+                # They came at the last moment, and nobody wrote there meanwhile.
+                places, _ = use(number, arriving)
+                assert (arena[places] == _NOTHING).all(), f"step {number - 1} writes where rows arrive"
+                write(number, arriving)
+            rows = _rows_of(program.buffers[step.output.buffer], step.output)
+            arriving = rows if is_ahead and len(rows[1]) else None
+            if arriving is not None:
+                arena[use(number, arriving)[0]] = _NOTHING
+            elif len(rows[1]):
+                write(number, rows)
         elif isinstance(step, CopyTensor):
             size = program.buffers[step.source].size_bytes
             source, _ = use(number, (step.source, np.arange(size), np.arange(size)))
@@ -357,6 +394,15 @@ def check_placed(
     for tensor in graph.outputs:
         if graph.tensors[tensor].data is None:
             read(len(program.steps) - 1, whole(tensor))
+
+
+def _rows_of(buffer: ProgramBuffer, box: Slab) -> Content:
+    """Whole rows in their buffer."""
+    row_bytes = buffer.size_bytes // box.rows
+    rows = np.arange(box.y0, box.y1)[:, None]
+    within = np.arange(row_bytes)
+    places, names = (rows - box.origin_y) % box.rows * row_bytes + within, rows * row_bytes + within
+    return box.buffer, places.ravel(), names.ravel()
 
 
 def _keeps_elements(operation: NpuOperation, view: FeatureMap) -> bool:
@@ -418,7 +464,7 @@ def check_tables(operations: Sequence[NpuOperation], program: Program) -> None:
     """Whoever looks up finds its table loaded, and not another one over it; every NPU run begins with none."""
     held: dict[int, Table] = {}
     for step in program.steps:
-        if isinstance(step, CallOperator):
+        if isinstance(step, CallOperator | Feed):
             held = {}
         elif isinstance(step, LoadTable):
             table = operations[step.stage].function

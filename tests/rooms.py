@@ -68,10 +68,12 @@ BELOW: dict[str, set[str]] = {
     "run.dataflow": {"_core"},
     "run.resources": {"errors", "ir", "ir.operators"},
     "run.compiled_file": {"errors", "ir", "ir.schema", "frontend", "codegen"},
+    "run.inference": {"errors", "ir", "codegen", "run.cpu_operators", "run.resources", "run.simulator"},
     "run.execution": {
         "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.compiled_file", "run.cpu_operators",
-        "run.resources", "run.simulator",
+        "run.inference", "run.resources",
     },
+    "run.streaming": {"errors", "codegen", "run.execution", "run.inference"},
     "run.pairing": {"errors", "ir", "judge.noise"},
     "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
     "run.judgement": {
@@ -89,6 +91,7 @@ BELOW: dict[str, set[str]] = {
         "_core", "targets.target", "lowering", "scheduling", "codegen", "run.played", "run.timing",
         "analysis.explanation",
     },
+    "analysis.arrival": {"targets.target", "codegen", "run.played"},
     "analysis.cpu_time": {"errors", "targets.cpus", "targets.target", "ir", "analysis.table"},
     "analysis.addresses": {"targets.target", "lowering", "scheduling", "codegen", "analysis.explanation"},
     "analysis.facts": {
@@ -121,7 +124,7 @@ BELOW: dict[str, set[str]] = {
         "scheduling", "judge.verification", "codegen", "run.timing", "run.execution", "run.judgement",
         "pipeline.borders", "analysis.addresses", "analysis.explanation", "pipeline.interface", "analysis.table",
         "trace", "pipeline.recording", "pipeline.debugging", "page", "analysis.facts", "targets.cpus",
-        "analysis.cpu_time", "pipeline.curve",
+        "analysis.cpu_time", "analysis.arrival", "pipeline.curve", "run.streaming",
     },
     "pipeline.compiler": {
         "errors", "targets.target", "ir", "ir.operators", "frontend", "rewrites", "lowering", "scheduling", "codegen",
@@ -144,7 +147,7 @@ BELOW: dict[str, set[str]] = {
         "pipeline.compiled", "pipeline.compiler", "pipeline.network", "pipeline.searches", "pipeline.lines", "page",
     },
     "pipeline.many": {
-        "errors", "util.arguments", "util.files", "codegen", "pipeline.compiled", "pipeline.compiler",
+        "errors", "util.arguments", "util.files", "targets.target", "codegen", "pipeline.compiled", "pipeline.compiler",
         "pipeline.prepared",
     },
     "project": {

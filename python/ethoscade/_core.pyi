@@ -255,6 +255,18 @@ class CopyTensor:
     def cycles(self) -> int: ...
 
 @final
+class Feed:
+    """The next rows of graph tensor `tensor`, a streamed input, arrive in the box `output`. Counts no cycles."""
+
+    def __new__(cls, tensor: int, output: Slab) -> Feed: ...
+    @property
+    def tensor(self) -> int: ...
+    @property
+    def output(self) -> Slab: ...
+    @property
+    def cycles(self) -> int: ...
+
+@final
 class CallOperator:
     """Graph operator `operator` on the CPU; `workspace` is a buffer or None. Counts no cycles."""
 
@@ -334,13 +346,13 @@ class Program:
 
     def __new__(
         cls,
-        steps: Sequence[Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator],
+        steps: Sequence[Stripe | CopyConstants | CopyTensor | LoadTable | Feed | CallOperator],
         buffers: Sequence[ProgramBuffer],
         tensor_buffers: Mapping[int, int],
         shared_bytes: Sequence[tuple[int, int, int, int, int]] = ...,
     ) -> Program: ...
     @property
-    def steps(self) -> tuple[Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator, ...]: ...
+    def steps(self) -> tuple[Stripe | CopyConstants | CopyTensor | LoadTable | Feed | CallOperator, ...]: ...
     @property
     def buffers(self) -> tuple[ProgramBuffer, ...]: ...
     @property

@@ -32,6 +32,7 @@
 //!
 //! Example: `tests::example`, on the network of docs/worked-example.md.
 
+mod arrival;
 mod channels;
 mod complaint;
 
@@ -60,6 +61,10 @@ struct Replay<'a> {
     /// The table that each slot holds a part of, and which part.
     slots: [Option<(TableId, u32)>; LookUpArea::SLOTS],
     sets: ChannelSets,
+    /// How many rows of each tensor have a place.
+    fed: IdVec<TensorId, i64>,
+    /// Rows on their way.
+    arriving: Option<View>,
 }
 
 /// Check a program against its graph.
@@ -69,6 +74,7 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
         interrupt::ask();
         replay.read_overlaid(index, step)?;
         replay.forget(index as u32);
+        replay.keep_arriving(index)?;
         match step {
             Step::Copy { moved, buffer, .. } => replay.copy(index, *moved, *buffer)?,
             Step::LoadTable { part, table, slot, .. } => replay.load(index, *part, *table, *slot)?,
@@ -76,6 +82,7 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
                 replay.look_up(index, stripe)?;
                 replay.stripe(index, stripe)?;
             }
+            Step::Feed { part, output } => replay.feed(index, *part, output)?,
             Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
         }
     }
@@ -124,6 +131,8 @@ impl<'a> Replay<'a> {
             staged: vec![None; program.buffers.len()].into(),
             slots: [None; LookUpArea::SLOTS],
             sets: ChannelSets::default(),
+            fed: vec![0; graph.tensors.len()].into(),
+            arriving: None,
         };
         for (id, tensor) in graph.tensors.iter_ids() {
             if tensor.is_input {
@@ -382,7 +391,7 @@ impl<'a> Replay<'a> {
                 let mut overlaid = views.filter(|&(operand, _)| self.is_overlaid(stripe, operand));
                 overlaid.try_for_each(|(operand, view)| self.read(index, stripe, operand, view))
             }
-            Step::Copy { .. } | Step::LoadTable { .. } => Ok(()),
+            Step::Copy { .. } | Step::LoadTable { .. } | Step::Feed { .. } => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from end_to_end import ACCELERATORS, carry_out, network_of
-from ethoscade import SchedulingError, _core
+from ethoscade import ConfigError, SchedulingError, _core
 from ethoscade.ir import DType
 from ethoscade.judge.judges import undefined
 from ethoscade.lowering.npu import OperationKind
@@ -28,6 +28,7 @@ from ethoscade.scheduling.schedule import (
     Schedule,
     Split,
 )
+from ethoscade.targets.target import Streaming
 from ethoscade.testing import (
     ModelBuilder,
     random_network,
@@ -80,7 +81,7 @@ def test_built_networks_are_exact_and_keep_their_promise(name: str, accelerator:
 @settings(STEADY, max_examples=150)
 @given(SEEDS, CHIPS, TYPES)
 def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, accelerator: str, dtype: DType) -> None:
-    network = network_of(random_network(seed, dtype=dtype), accelerator)
+    network = drawn_network(seed, accelerator, dtype)
     # The orders, then the same by slices of channels.
     network = network.order(seed // 8 % (2 * len(network.orders)))
     curve = explore(network.problem, 0)
@@ -95,6 +96,17 @@ def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, acce
         assert carry_out(network, schedule, seed).placed_bytes == promised
     uncascaded = carry_out(network, scheduling.uncascaded(network.problem), seed)
     assert uncascaded.placed_bytes == curve.uncascaded_bytes
+
+
+def drawn_network(seed: int, accelerator: str, dtype: DType) -> Network:
+    """A random network; one of three takes its input row by row, if it has but one, which the NPU reads."""
+    model = random_network(seed, dtype=dtype)
+    streaming = Streaming(1 + seed % 5, seed % 2 == 0) if seed % 3 == 0 else None
+    try:
+        return network_of(model, accelerator, streaming)
+    except ConfigError:
+        assert streaming is not None
+        return network_of(model, accelerator)
 
 
 def test_cascades_pass_through_dense_layers_on_images() -> None:
@@ -130,22 +142,25 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
     """A legal group that starts at Part `first`, with any legal decisions."""
     problem = network.problem
     run = 1
-    while first + run < len(problem.specs) and problem.specs[first + run].kernel and problem.specs[first].kernel:
+    cascades = [spec.kernel is not None or spec.feed_rows is not None for spec in problem.specs]
+    while first + run < len(problem.specs) and cascades[first + run] and cascades[first]:
         run += 1
     last = first + draw(st.integers(0, min(run, 5) - 1))
     if problem.specs[last].kernel is None:
-        return Group(first, last, ())
-    axis = draw(st.sampled_from(["height", "width"]))
+        return Group(first, first, ())
+    # Rows that arrive in order are used in order.
+    is_fed = any(problem.specs[part].feed_rows for part in range(first, last + 1))
+    axis = "height" if is_fed else draw(st.sampled_from(["height", "width"]))
     along, across = (0, 1) if axis == "height" else (1, 0)
     planes = {part: problem.tensors[problem.specs[part].outputs[0]].plane for part in range(first, last + 1)}
     decisions: list[Decision] = []
     interior = [problem.is_interior(part, last) for part in range(first, last)]
     # What doubles its input makes two rows or columns of one at least.
-    steps = {part: step_of(problem, part) for part in planes}
+    steps = {part: step_of(problem, part) for part in planes if problem.specs[part].kernel}
     bands = draw(st.integers(1, min(4, -(-planes[last][across] // steps[last]))))
-    if bands > 1 and all(interior):
+    if bands > 1 and all(interior) and not is_fed:
         decisions.append(Bands(last, "width" if axis == "height" else "height", bands))
-    backwards = draw(st.booleans())
+    backwards = draw(st.booleans()) and not is_fed
     served = read_in_the_end(problem, first, last)
     ends = [last, *(part for part in range(first, last) if not interior[part - first])]
     made = set(ends).union(*(read_in_the_end(problem, first, end) for end in ends))
@@ -154,7 +169,9 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
             # A Part that makes nothing, as what an SVDF keeps of rows that are never read, has no decision.
             continue
         kernel = problem.specs[part].kernel
-        assert kernel is not None
+        if kernel is None:
+            # How many rows arrive at once is nobody's decision.
+            continue
         sliced = False
         if kernel.constant_bytes and draw(st.booleans()):
             sliced = first == last and kernel.sliced is not None and draw(st.booleans())
@@ -227,16 +244,19 @@ def schedules(draw: st.DrawFn, network: Network) -> Schedule:
         ]
     ),
     CHIPS,
+    st.sampled_from([None, None, Streaming(1), Streaming(3), Streaming(1, True), Streaming(2, True)]),
 )
-def test_schedules_by_hand_are_proved_and_exact(data: st.DataObject, name: str, accelerator: str) -> None:
-    network = network_of(BUILT[name](), accelerator)
+def test_schedules_by_hand_are_proved_and_exact(
+    data: st.DataObject, name: str, accelerator: str, streaming: Streaming | None
+) -> None:
+    network = network_of(BUILT[name](), accelerator, streaming)
     carry_out(network, data.draw(schedules(network)))
 
 
 @settings(STEADY, max_examples=150)
 @given(st.data(), SEEDS, CHIPS, TYPES)
 def test_schedules_by_hand_of_random_networks(data: st.DataObject, seed: int, accelerator: str, dtype: DType) -> None:
-    network = network_of(random_network(seed, dtype=dtype), accelerator)
+    network = drawn_network(seed, accelerator, dtype)
     # Scales beyond those that kernels are defined for have no reference.
     assume(not any(undefined(network.graph, network.graph.operators[i]) for i in network.partition.cpu_operators))
     carry_out(network, data.draw(schedules(network)), seed)

@@ -12,7 +12,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.ir import DType
 from ethoscade.judge import litert, litert_models
 from ethoscade.judge.verification import random_inputs
-from ethoscade.run import execution
+from ethoscade.run import execution, inference
 from ethoscade.testing import tiny_conv
 from reference_support import litert_values, needs_litert, played_by_litert
 from test_judges import behind_fully_connected
@@ -46,7 +46,7 @@ def test_what_is_missing_is_named_before_anything_runs(monkeypatch: pytest.Monke
     graph = read_tflite(tflite.write(compiled.artifact))
     if limit is None:
         monkeypatch.setattr(litert, "is_installed", lambda: False)
-    monkeypatch.setattr(execution.Machine, "run", lambda *_: pytest.fail("it ran"))
+    monkeypatch.setattr(inference.Machine, "run", lambda *_: pytest.fail("it ran"))
     with pytest.raises(UnsupportedOperatorError, match=r"'GATHER_ND' \(GATHER_ND of int8\): ") as caught:
         execution.run_tflite(graph, random_inputs(graph, 0), work_limit=limit)
     assert caught.value.operator == "GATHER_ND"

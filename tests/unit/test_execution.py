@@ -26,7 +26,7 @@ from ethoscade.errors import ConfigError, ModelFormatError, SimulationError, Uns
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Graph
 from ethoscade.judge import litert as litert_room
-from ethoscade.run import compiled_file, execution, host_c, simulator
+from ethoscade.run import compiled_file, execution, host_c, inference, simulator
 from ethoscade.testing import ModelBuilder, residual_network, tiny_conv
 from hazard_judge import commands_of, payload_with
 from reference_support import needs_litert
@@ -191,7 +191,7 @@ def test_cpu_operators_count_as_touches() -> None:
     result = execution.run_artifact(artifact, inputs)
     compare(model, artifact.graph, result, inputs)
     assert result.arena_touched_bytes == artifact.arena_bytes == 64
-    assert result.touched_bytes[execution.ARENA_REGION] == 32 + 20
+    assert result.touched_bytes[inference.ARENA_REGION] == 32 + 20
     assert result.reports == ()
     roomy = replace(artifact, arena_bytes=256, calls=(CpuCall(0, workspace_offset=128, workspace_bytes=100),))
     assert execution.run_artifact(roomy, inputs).arena_touched_bytes == 240

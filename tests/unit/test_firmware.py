@@ -20,7 +20,7 @@ import pytest
 from codegen_support import cpu_artifact
 from command_line_support import resized_classifier
 from ethoscade.codegen import c_source
-from ethoscade.codegen.artifact import Artifact, NpuCall
+from ethoscade.codegen.artifact import Artifact, FeedCall, NpuCall
 from ethoscade.codegen.c.options import COptions
 from ethoscade.codegen.c.regions import used
 from ethoscade.codegen.layout import whole_lines
@@ -41,8 +41,9 @@ Steps = Sequence[Mapping[str, npt.NDArray[Any]]]
 
 IN_DRAM = {"accelerator": "ethos-u65-256", "system_config": "Ethos_U65_High_End", "memory_mode": "Dedicated_Sram"}
 NETWORKS = ("conv", "with_cpu", "cpu_only", "state", "fast")
-EXTERNAL = "external"
-"""A network whose inputs are the caller's: without the choices that keep these in the arena."""
+EXTERNAL, STREAMED, AHEAD = "external", "streamed", "ahead"
+"""Networks whose inputs are the caller's, or arrive: without the choices that keep these in the arena."""
+ELSEWHERE = (EXTERNAL, STREAMED, AHEAD)
 CHOICES = {
     "internal": COptions(),
     "internal_io": COptions(workspace_io=True, weights="incbin"),
@@ -78,6 +79,14 @@ def two_images() -> bytes:
     return b.build()
 
 
+def small_image() -> bytes:
+    """An image of odd rows, none of them a whole number of cache lines, and an operator on the CPU behind it."""
+    b = ModelBuilder("small_image")
+    x = b.depthwise(b.conv2d(b.input((1, 11, 7, 3), name="input"), 8, 3), 3)
+    b.dequantize(b.fully_connected(b.average_pool(x, 3, stride=2), 4))
+    return b.build()
+
+
 @cache
 def artifact_of(name: str) -> Artifact:
     """A small network; the first one's arena ends within a cache line, however large these are."""
@@ -86,6 +95,9 @@ def artifact_of(name: str) -> Artifact:
     models = {"conv": tiny_conv, "with_cpu": resized_classifier, "state": lambda: network("exchanged")}
     if name == EXTERNAL:
         return ethoscade.compile(two_images(), optimise="size", input_memory="OffChipFlash").artifact
+    if name in (STREAMED, AHEAD):
+        made = ethoscade.compile(small_image(), optimise="size", stream_input=2, stream_ahead=name == AHEAD)
+        return made.artifact
     if name == "fast":
         return ethoscade.compile(inverted_residuals(resolution=24), sram=12_000, **IN_DRAM).artifact
     artifact = ethoscade.compile(models[name](), optimise="size").artifact
@@ -142,25 +154,38 @@ def installed(compiler: str) -> str:
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", [*NETWORKS, EXTERNAL])
+@pytest.mark.parametrize("name", [*NETWORKS, *ELSEWHERE])
 def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> None:
     """Whole lines for the driver, neighbours unharmed, hooks around every call; drivers take turns with the choices."""
     artifact, options = artifact_of(name), CHOICES[choice]
-    if artifact.external and options.workspace_io:
+    if artifact.elsewhere and options.workspace_io:
         with pytest.raises(CodegenError, match="which workspace_io"):
             c_source.write(artifact, tmp_path, options)
         return
-    driver = list(DRIVERS.values())[(list(CHOICES).index(choice) + [*NETWORKS, EXTERNAL].index(name)) % len(DRIVERS)]
+    driver = list(DRIVERS.values())[(list(CHOICES).index(choice) + [*NETWORKS, *ELSEWHERE].index(name)) % len(DRIVERS)]
     firmware = Firmware(artifact, tmp_path, options, driver=driver_for(name, driver), flags=SANITIZED)
     found = firmware.run(steps_of(name))
     assert found.statuses == [0] * len(steps_of(name)) and found.complaint == ""
     assert same(found.outputs, expected_of(name)) and found.intact
-    numbers = range(len(artifact.calls))
+    numbers = [number for number, call in enumerate(artifact.calls) if not isinstance(call, FeedCall)]
     assert found.calls == [seen for _ in found.statuses for n in numbers for seen in (n, -1 - n)]
     if name != "cpu_only":
         assert found.user_arg and not found.is_reserved
         assert bool(found.told[2]) == (name == "fast"), "others use no region 2"
         assert all(found.told[3:]) and len(found.told) == 3 + len(artifact.external)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("name", [STREAMED, AHEAD])
+def test_a_camera_hands_over_rows(tmp_path: Path, name: str, driver: str) -> None:
+    """As late as it may, and anew at any time: what it has given up leaves nothing behind."""
+    artifact = artifact_of(name)
+    options = CHOICES["pool_weights" if driver < "23" else "internal"]
+    firmware = Firmware(artifact, tmp_path, options, driver=DRIVERS[driver], flags=SANITIZED, given_up=3)
+    found = firmware.run(steps_of(name))
+    assert found.statuses == [0, 0] and found.complaint == "" and not found.is_reserved
+    assert same(found.outputs, expected_of(name)) and found.intact
+    assert found.polls == len(artifact.feeds) > 5 and found.driver_result == 0
 
 
 @pytest.mark.parametrize("driver", DOES_NOT_WAIT)

@@ -55,7 +55,7 @@ class Stream:
 def vela_stream(name: str, *options: str) -> Stream:
     graph = read_tflite(vela_file((models_folder() / f"{name}.tflite").read_bytes(), *options), name)
     program = execution._program_of(graph)
-    (step,) = (s for s in program.calls if isinstance(s, execution._NpuStep))
+    (step,) = (s for s in program.calls if isinstance(s, execution.NpuStep))
     return Stream(program.accelerator, step.payload, program.constants, program.arena_bytes, program.fast_bytes)
 
 

@@ -120,6 +120,7 @@ def results() -> tuple[Any, ...]:
         compiled.addresses(),
         joined.cpu_time("cortex-m4"),
         compiled.simulate(inputs),
+        ethoscade.compile(tiny_conv(), stream_input=2),
         compiled.timing(),
         compiled.record(),
         ethoscade.plan(tiny_conv(), devices.cortex_m55()),

@@ -169,7 +169,7 @@ def test_verification_misses_no_lost_state(monkeypatch: pytest.MonkeyPatch) -> N
     forgetful = replace(compiled.artifact, graph=replace(compiled.artifact.graph, variables=()))
     assert compiled.verify(seeds=1).ok
     monkeypatch.setattr(
-        "ethoscade.run.execution._kept", lambda graph, arena, state: {variable.before: variable.initial}
+        "ethoscade.run.inference._kept_state", lambda graph, arena, state: {variable.before: variable.initial}
     )
     check = compiled.verify(seeds=1)
     assert not check.ok and 0 < check.mismatches <= check.elements * 2 // 3

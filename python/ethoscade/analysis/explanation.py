@@ -22,6 +22,7 @@ from ..scheduling.program import (
     CallOperator,
     CopyConstants,
     CopyTensor,
+    Feed,
     LoadTable,
     Program,
     Stripe,
@@ -213,6 +214,8 @@ class _ProgramReader:
                 running = of_part["npu", step.stage]
             elif isinstance(step, CallOperator):
                 running = of_part["operator", step.operator]
+            elif isinstance(step, Feed):
+                running = of_part["feed", step.tensor]
             found.append(running)
         return found
 
@@ -220,6 +223,8 @@ class _ProgramReader:
         where, number = self.problem.parts[part]
         if where == "operator":
             return _on_cpu(self.graph.operators[number])
+        if where == "feed":
+            return self._arrival(number)
         operation, stripes = self.npu.operations[number], self._stripes(part)
         boxes = [step.output for step in stripes]
         largest = max(boxes, key=lambda box: (box.y1 - box.y0) * (box.x1 - box.x0))
@@ -244,9 +249,26 @@ class _ProgramReader:
             weights=weights,
         )
 
+    def _arrival(self, tensor: int) -> ExplainedOperator:
+        feeds = [step.output for step in self.program.steps if isinstance(step, Feed) and step.tensor == tensor]
+        first = feeds[0]
+        stripe = (first.y1 - first.y0, first.x1 - first.x0, self.graph.tensors[tensor].shape[-1])
+        output = "rolling" if self.program.buffers[first.buffer].kind == "rolling" else "whole"
+        return ExplainedOperator(
+            self.graph.tensors[tensor].name,
+            "rows that arrive",
+            stripe,
+            len(feeds),
+            (0, 0, 0),
+            0,
+            output,
+            (first.rows, first.columns),
+            "none",
+        )
+
     def _runs(self, part: int) -> bool:
         """Whether anything is made of a Part: a group leaves out what it joins and then never reads."""
-        return self.problem.parts[part][0] == "operator" or bool(self._stripes(part))
+        return self.problem.parts[part][0] != "npu" or bool(self._stripes(part))
 
     def _stripes(self, part: int) -> list[Stripe]:
         return [step for number in self.problem.operations(part) for step in self.stripes.get(number, ())]
@@ -260,8 +282,11 @@ class _ProgramReader:
                 for step in self._stripes(part):
                     used |= dict.fromkeys([*(slab.buffer for slab in step.inputs), step.output.buffer])
                     used |= {} if step.weights is None else {step.weights: None}
-            else:
+            elif where == "operator":
                 used |= dict.fromkeys(_called_buffers(self.graph, self.program, number))
+            else:
+                feeds = (step for step in self.program.steps if isinstance(step, Feed) and step.tensor == number)
+                used |= dict.fromkeys(step.output.buffer for step in feeds)
         yield from map(self._most, used)
 
     def _most(self, index: int) -> AliveBuffer:
@@ -310,18 +335,27 @@ def live_bytes_by_step(arranged: Arrangement) -> list[int]:
 
 
 def operation_at(
-    npu: NpuGraph, program: Program, step: Stripe | CopyConstants | CopyTensor | LoadTable
+    npu: NpuGraph, program: Program, step: Stripe | CopyConstants | CopyTensor | LoadTable | Feed
 ) -> NpuOperation:
-    """The operation that a step works for: of a copied tensor the one that makes it, or the first reader."""
+    """The operation that a step works for: of a copied tensor the one that makes it, or the first reader.
+
+    Rows that arrive do so for the first reader as well.
+    """
+    if isinstance(step, Feed):
+        reads = (s.stage for s in program.steps if isinstance(s, Stripe) and _reads(s, step.output.buffer))
+        return npu.operations[next(reads)]
     if not isinstance(step, CopyTensor):
         return npu.operations[step.stage]
     of = (
         stripe.stage
         for stripe in program.steps
-        if isinstance(stripe, Stripe)
-        and (stripe.output.buffer == step.source or step.buffer in {view.buffer for view in stripe.inputs})
+        if isinstance(stripe, Stripe) and (stripe.output.buffer == step.source or _reads(stripe, step.buffer))
     )
     return npu.operations[next(of)]
+
+
+def _reads(stripe: Stripe, buffer: int) -> bool:
+    return any(view.buffer == buffer for view in stripe.inputs)
 
 
 def buffer_names(graph: Graph, npu: NpuGraph, program: Program) -> Mapping[int, str]:
@@ -335,6 +369,8 @@ def buffer_names(graph: Graph, npu: NpuGraph, program: Program) -> Mapping[int, 
             names.setdefault(step.output.buffer, npu.operations[step.stage].ofm.tensor.name)
         elif isinstance(step, CallOperator) and step.workspace is not None:
             names[step.workspace] = graph.operators[step.operator].name
+        elif isinstance(step, Feed):
+            names[step.output.buffer] = graph.tensors[step.tensor].name
     return names
 
 
@@ -411,7 +447,9 @@ def _operator_line(operator: ExplainedOperator) -> str:
     if not operator.operations:
         return f"{head} on the CPU"
     height, width, depth = operator.stripe
-    words = f"{head}: {operator.operations} x {height}x{width}x{depth}, block {'x'.join(map(str, operator.block))}"
+    words = f"{head}: {operator.operations} x {height}x{width}x{depth}"
+    if any(operator.block):
+        words += f", block {'x'.join(map(str, operator.block))}"
     if operator.output == "rolling":
         words += f", {operator.held[0]}x{operator.held[1]} kept"
     if operator.recomputed:

@@ -15,11 +15,13 @@ from ..codegen.artifact import Artifact
 from ..ir import Graph
 from ..lowering.npu import NpuGraph
 from ..page.facts import ArenaMap, Choice, Holder, HolderKind, LiveSpan, Moment, NetworkFacts, OperatorNode, What
+from ..scheduling.problem import Problem
 from ..scheduling.program import (
     Arrangement,
     CallOperator,
     CopyConstants,
     CopyTensor,
+    Feed,
     LoadTable,
     Program,
     ProgramBuffer,
@@ -55,6 +57,10 @@ class FactSource(Protocol):
     @property
     def npu(self) -> NpuGraph:
         """What the NPU does."""
+
+    @property
+    def problem(self) -> Problem:
+        """Its Parts and tensors."""
 
     @property
     def arrangement(self) -> Arrangement:
@@ -263,6 +269,8 @@ def _touched(graph: Graph, program: Program, step: Step) -> tuple[list[int], lis
         return [step.buffer], []
     if isinstance(step, CopyTensor):
         return [step.buffer], [step.source]
+    if isinstance(step, Feed):
+        return [step.output.buffer], []
     if isinstance(step, CallOperator):
         operator, held = graph.operators[step.operator], program.tensor_buffers
         own = [step.workspace] if step.workspace is not None else []
@@ -284,7 +292,9 @@ def _moments(made: FactSource) -> Iterable[Moment]:
     for step, operator, what in zip(program.steps, found, whats, strict=True):
         seen[operator, what] += 1
         rows = None
-        if isinstance(step, Stripe):
+        if isinstance(step, Feed):
+            rows = (step.output.y0, step.output.y1, made.problem.tensors[made.problem.ids[step.tensor]].plane[0])
+        elif isinstance(step, Stripe):
             rows = (step.output.y0, step.output.y1, npu.operations[step.stage].ofm.plane[0])
         yield Moment(place[operator], what, seen[operator, what], totals[operator, what], rows, step.cycles)
 
@@ -294,5 +304,6 @@ _WHATS: Mapping[type[Step], What] = {
     CopyConstants: "copy",
     CopyTensor: "copy",
     LoadTable: "table",
+    Feed: "feed",
     CallOperator: "CPU",
 }

@@ -14,8 +14,9 @@ SYSTEM_OPTIONS = "--system-config, --memory-mode, --config and --board"
 """What `system_said` looks for."""
 # Options of commands that compile, by their names in the arguments.
 OF_COMPILING = (
-    "accelerator", "system_config", "memory_mode", "config", "board", "input_memory", "sram", "optimise", "io",
-    "epsilon", "keep_dead_channels", "weight_encoder", "kernels", "cmsis_nn", "module_name", "weights",
+    "accelerator", "system_config", "memory_mode", "config", "board", "input_memory", "stream_input", "stream_ahead",
+    "sram", "optimise", "io", "epsilon", "keep_dead_channels", "weight_encoder", "kernels", "cmsis_nn", "module_name",
+    "weights",
 )  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def add_target(parser: argparse.ArgumentParser, only_accelerator: bool = False) 
     )
     if not only_accelerator:
         add_system(parser)
-        add_input_memory(parser)
+        add_input(parser)
 
 
 def add_system(parser: argparse.ArgumentParser) -> None:
@@ -74,13 +75,25 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_input_memory(parser: argparse.ArgumentParser) -> None:
-    """Where the caller keeps the network's inputs."""
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """Where the caller keeps the network's inputs, or in which pieces they arrive."""
     parser.add_argument(
         "--input-memory",
         metavar="NAME",
         help="the memory of the system configuration where inputs lie, e.g. OffChipFlash, and are read as often as "
         "wanted (default: in the SRAM)",
+    )
+    parser.add_argument(
+        "--stream-input",
+        type=positive,
+        metavar="ROWS",
+        help="this number of the input's rows arrives at once, in order, each once, while the network runs (default: "
+        "all of it is there beforehand)",
+    )
+    parser.add_argument(
+        "--stream-ahead",
+        action="store_true",
+        help="with --stream-input, rows arrive while the NPU works on those before, in more SRAM",
     )
 
 

@@ -83,6 +83,8 @@ def of_network(args: argparse.Namespace) -> dict[str, Any]:
         "config": args.config,
         "board": args.board,
         "input_memory": args.input_memory,
+        "stream_input": args.stream_input,
+        "stream_ahead": args.stream_ahead,
         "dead_channels": not args.keep_dead_channels,
         "weight_encoder": args.weight_encoder,
         "io": args.io,

@@ -133,6 +133,11 @@ def _made(args: argparse.Namespace, folder: Path) -> tuple[Project, Template]:
             f"--input-memory is {args.input_memory}, and a project's inputs lie in its arena, where the link writes "
             f"them: write C by `ethoscade compile --emit c`, or leave it out"
         )
+    if args.stream_input is not None:
+        raise ConfigError(
+            f"--stream-input is {args.stream_input}, and a project's link writes inputs as a whole: write C by "
+            f"`ethoscade compile --emit c`, or leave it out"
+        )
     projects.check_free(folder)
     compiled = compile_as_told(args, is_c=True)
     options = replace(COptions(), module_name=args.module_name, weights=args.weights)

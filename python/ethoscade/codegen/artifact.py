@@ -40,6 +40,27 @@ class CpuCall:
 
 
 @dataclass(frozen=True)
+class FeedCall:
+    """The arrival of the next `rows` of streamed input `tensor`, from `row` on; those of all feeds follow each other.
+
+    They go in one piece to byte `offset` of the arena. Where `is_ahead`, they may do so until the next feed, and one of
+    no rows is behind the last ones.
+    """
+
+    tensor: int
+    row: int
+    rows: int
+    offset: int
+    row_bytes: int
+    is_ahead: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the call is called."""
+        return f"rows {self.row} to {self.row + self.rows}" if self.rows else f"no rows behind {self.row}"
+
+
+@dataclass(frozen=True)
 class ConstantPlace:
     """Bytes of the constants that an operator reads: encoded "weights", "scales", an "operand" or a "table" of results.
 
@@ -61,6 +82,8 @@ class Artifact:
     what NPU calls need of a memory that is theirs while they run and holds nothing in between, `fast_tensors` among
     others; it is None on a device without one, where the arena is the whole SRAM that the inference needs. `constants`
     is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
+    A streamed input arrives by `FeedCall`s, and has no `offsets` unless it is there as a whole once all of it has
+    arrived.
     `external` are the inputs that the caller keeps in memory of its own: each a region, in this order. They have no
     `offsets`.
     `kernels` are user-supplied kernels of the C sources.
@@ -71,7 +94,7 @@ class Artifact:
     name: str
     accelerator: str
     graph: Graph
-    calls: tuple[NpuCall | CpuCall, ...]
+    calls: tuple[NpuCall | CpuCall | FeedCall, ...]
     constants: bytes = field(repr=False)
     arena_bytes: int
     offsets: Mapping[int, int]
@@ -82,3 +105,13 @@ class Artifact:
     system_config: str = ""
     memory_mode: str = ""
     constant_places: tuple[ConstantPlace, ...] = field(default=(), repr=False)
+
+    @property
+    def feeds(self) -> tuple[FeedCall, ...]:
+        """The arrivals of rows, in order; none where inputs are there as a whole."""
+        return tuple(call for call in self.calls if isinstance(call, FeedCall))
+
+    @property
+    def elsewhere(self) -> frozenset[int]:
+        """Inputs outside of the arena when a run begins: external ones, and a streamed one."""
+        return frozenset((*self.external, *(feed.tensor for feed in self.feeds)))

@@ -13,7 +13,7 @@ from ..frontend import ETHOS_U
 from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor, Variable
 from ..ir.operators import OPERATORS, updated
 from ..lowering.aliases import root
-from .artifact import Artifact, CpuCall, NpuCall
+from .artifact import Artifact, CpuCall, FeedCall, NpuCall
 from .operations import INPUT_REGION
 
 ALIGNMENT_BYTES = 16
@@ -72,10 +72,12 @@ def distinct_payloads(artifact: Artifact) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(call.payload for call in npu_calls(artifact)))
 
 
-def call_tensors(artifact: Artifact, call: NpuCall | CpuCall) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def call_tensors(artifact: Artifact, call: NpuCall | CpuCall | FeedCall) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Indices of the tensors that a call reads (constants too, absent inputs left out) and of those that it writes."""
     if isinstance(call, NpuCall):
         return call.inputs, call.outputs
+    if isinstance(call, FeedCall):
+        return (), (call.tensor,)
     operator = artifact.graph.operators[call.operator]
     return tuple(t for t in operator.inputs if t is not None), operator.outputs
 
@@ -145,9 +147,15 @@ def verify(artifact: Artifact) -> Artifact:
                 f"the workspace of operator '{artifact.graph.operators[call.operator].name}' ends at byte "
                 f"{call.workspace_offset + call.workspace_bytes} of an arena of {artifact.arena_bytes}"
             )
+    for feed in artifact.feeds:
+        if feed.offset + feed.rows * feed.row_bytes > artifact.arena_bytes:
+            raise CodegenError(
+                f"rows of '{artifact.graph.tensors[feed.tensor].name}' arrive up to byte "
+                f"{feed.offset + feed.rows * feed.row_bytes} of an arena of {artifact.arena_bytes}"
+            )
     for index in touched_tensors(artifact):
         tensor = artifact.graph.tensors[index]
-        if not tensor.is_constant and index not in artifact.external:
+        if not tensor.is_constant and index not in artifact.elsewhere:
             _check_place(artifact, index, tensor)
     _check_together(artifact, artifact.graph.inputs, "inputs")
     _check_together(artifact, artifact.graph.outputs, "outputs")
@@ -247,7 +255,7 @@ def _check_together(artifact: Artifact, indices: tuple[int, ...], what: str) -> 
     spans = sorted(
         (artifact.offsets[i], artifact.offsets[i] + tensors[i].size_bytes, i)
         for i in dict.fromkeys(indices)
-        if not tensors[i].is_constant and i not in artifact.external
+        if not tensors[i].is_constant and i not in artifact.elsewhere
     )
     for (_, end, first), (start, _, second) in itertools.pairwise(spans):
         same = end - start == tensors[first].size_bytes == tensors[second].size_bytes

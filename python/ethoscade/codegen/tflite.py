@@ -25,7 +25,7 @@ from ..ir import DType, Operator, Quantisation, Tensor, Variable, schema
 from ..ir.opcodes import FIRST_NEW
 from ..ir.operators import own_outputs
 from . import provenance
-from .artifact import Artifact, CpuCall, NpuCall
+from .artifact import Artifact, CpuCall, FeedCall, NpuCall
 from .layout import cpu_operators, distinct_payloads, npu_calls, padded, resources, touched_tensors, verify
 from .origins import Origins
 from .tflite_options import copy_options
@@ -55,13 +55,18 @@ def operators_ahead(artifact: Artifact) -> int:
 def write(artifact: Artifact, *, to_play: bool = False) -> bytes:
     """The bytes of the .tflite file for `artifact`; `to_play` operators on the CPU from alone, wherever tensors lie.
 
-    Raises `CodegenError` for a CPU operator that cannot be carried over, external inputs, or a file beyond the
-    format's 2 GiB, `ModelFormatError` for one whose options are damaged.
+    Raises `CodegenError` for a CPU operator that cannot be carried over, external or streamed inputs, or a file
+    beyond the format's 2 GiB, `ModelFormatError` for one whose options are damaged.
     """
     if artifact.external and not to_play:
         raise CodegenError(
             f"'{artifact.name}' reads its inputs in a memory of their own, and TensorFlow Lite Micro keeps all inputs "
             f"in its arena: write C or raw instead, or leave input_memory out"
+        )
+    if artifact.feeds and not to_play:
+        raise CodegenError(
+            f"'{artifact.name}' takes its input row by row while it runs, and TensorFlow Lite Micro takes inputs as a "
+            f"whole: write C or raw instead, or leave stream_input out"
         )
     return _Writer(verify(artifact)).finish()
 
@@ -102,6 +107,7 @@ class _Writer:
         operators = [
             self._npu_operator(call, fixed, places) if isinstance(call, NpuCall) else self._cpu_operator(call, places)
             for call in self.artifact.calls
+            if not isinstance(call, FeedCall)
         ]
         stores = [self._state_operator("ASSIGN_VARIABLE", [handle, places[v.after]], []) for handle, v in pairs]
         ends = [[places[t] for t in of] for of in (self.graph.given, self.graph.handed_out)]

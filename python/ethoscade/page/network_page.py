@@ -122,7 +122,11 @@ def _peak(facts: NetworkFacts) -> Iterator[Part]:
         return
     at = arena.peak_step
     step, alive, live = arena.steps[at], arena.alive(at), arena.live_bytes[at]
-    doing = {"copy": "when constants are copied for", "table": "when a table is loaded for"}.get(step.what, "in")
+    doing = {
+        "copy": "when constants are copied for",
+        "table": "when a table is loaded for",
+        "feed": "when rows arrive for",
+    }.get(step.what, "in")
     rows = [(holder.name, holder.kind, held) for holder, held in alive[:_MOST_ALIVE]]
     used = [kind for kind in KINDS if any(holder.kind == kind for holder, _ in alive)]
     sums = {kind: sum(held for holder, held in alive if holder.kind == kind) for kind in used}

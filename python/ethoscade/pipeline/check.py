@@ -17,7 +17,7 @@ from ..codegen.artifact import NpuCall
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..frontend import read_tflite
 from ..scheduling import schedule as scheduling
-from ..targets.target import Target, compilation_target
+from ..targets.target import RowCount, Target, compilation_target
 from ..util.arguments import checked
 from ..util.records import dataclass
 from . import compiler
@@ -58,6 +58,8 @@ def check(
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
     input_memory: str | None = None,
+    stream_input: RowCount | None = None,
+    stream_ahead: bool = False,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
@@ -69,7 +71,9 @@ def check(
     and `frontier` improve on. The arguments are those of `compile`. Raises `ModelFormatError`,
     `UnsupportedOperatorError` or `ConfigError`.
     """
-    target = compilation_target(accelerator, system_config, memory_mode, config, board, input_memory)
+    target = compilation_target(
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+    )
     watch = Stopwatch(progress, ("import", "encode", "place"))
     watch.begin("import")
     source, _ = applied(read_tflite(model), io)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy.typing as npt
 
+from ..analysis.arrival import Arrival, arrival_of
 from ..analysis.cpu_time import CpuTime, cpu_time_of
 from ..analysis.explanation import Explanation, Peak, explain, peak_of
 from ..analysis.table import KindOnCpu, OperatorSummary, OperatorTable, StreamTotals, kinds_on_cpu, table_of, totals_of
@@ -24,7 +25,7 @@ from ..lowering.npu import NpuGraph
 from ..rewrites import DeadChannels
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
-from ..scheduling.program import Arrangement, CallOperator, Program
+from ..scheduling.program import Arrangement, CallOperator, Feed, Program
 from ..targets.cpus import CpuDescription
 from ..targets.target import Target
 from ..util.arguments import Range, checked, shown
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..codegen.micro_arena import MicroArena
     from ..judge.verification import Verification
     from ..run.execution import ExecutionResult
+    from ..run.streaming import StreamedRun
     from ..run.timing import TimingReport
     from ..trace.record import Record
 
@@ -188,7 +190,7 @@ class Compiled:
     @property
     def npu_commands(self) -> int:
         """NPU operations and DMA copies in the command streams."""
-        return sum(not isinstance(step, CallOperator) for step in self.program.steps)
+        return sum(not isinstance(step, CallOperator | Feed) for step in self.program.steps)
 
     @property
     def interface(self) -> tuple[InterfaceTensor, ...]:
@@ -225,6 +227,11 @@ class Compiled:
     def table(self) -> OperatorTable:
         """A row for each operator: cycles and what bounds them, bytes by memory, SRAM, MACs; the rows add up."""
         return table_of(self.artifact, self.target, self.npu, self.arrangement, self.operators, self.sram_bytes)
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """How a streamed input arrives, and how long the NPU works meanwhile; None without one."""
+        return arrival_of(self.artifact, self.target)
 
     def stream_totals(self) -> StreamTotals:
         """The cycles and the memories of `table()`, without its rows."""
@@ -397,6 +404,15 @@ class Compiled:
         from ..run.execution import run_artifact_steps
 
         return run_artifact_steps(self.artifact, steps, progress=progress)
+
+    def stream(self) -> StreamedRun:
+        """The network on the simulated NPU, whose input's rows the caller hands over; a context manager.
+
+        Raises `ConfigError` for a network that was compiled without `stream_input`.
+        """
+        from ..run.streaming import StreamedRun
+
+        return StreamedRun(self.artifact)
 
     @checked()
     def timing(self, rules: Mapping[str, int] | None = None) -> tuple[tuple[str, TimingReport], ...]:

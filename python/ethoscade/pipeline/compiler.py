@@ -273,8 +273,9 @@ def summaries(network: Network, schedule: Schedule, program: Program) -> tuple[O
     cascade: dict[int, int] = {}
     for number, group in enumerate((g for g in schedule.groups if g.is_cascade), start=1):
         for part in range(group.first, group.last + 1):
-            operation = network.npu.operations[network.problem.parts[part][1]]
-            cascade.update(dict.fromkeys(operation.serves, number))
+            where, index = network.problem.parts[part]
+            served = network.npu.operations[index].serves if where == "npu" else ()
+            cascade.update(dict.fromkeys(served, number))
     return tuple(
         OperatorSummary(
             op.name, op.kind, place.where, place.reason, spent.get(i, 0), cascade.get(i), macs_of(network.graph, op), i

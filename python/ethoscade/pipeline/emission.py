@@ -1,4 +1,4 @@
-"""From a placed program to an artefact: one call of the NPU for each run of steps between operators on the CPU.
+"""From a placed program to an artefact: a call of the NPU for each run of steps, feeds, and operators on the CPU.
 
 Owns which steps are a call, what a call reads and hands on, and which constants are laid out. Commands are codegen's.
 """
@@ -8,17 +8,30 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..codegen import command_stream
-from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.artifact import Artifact, CpuCall, FeedCall, NpuCall
 from ..codegen.operations import FAST_REGION, INPUT_REGION
-from ..codegen.weights import Constants, lay_out, places_of
+from ..codegen.weights import lay_out, places_of
 from ..errors import CodegenError
 from ..lowering.npu import graph_tensors, tables_of
-from ..scheduling.program import Arrangement, CopyConstants, CopyTensor, LoadTable, Stripe, in_fast
+from ..scheduling.program import (
+    Arrangement,
+    CallOperator,
+    CopyConstants,
+    CopyTensor,
+    Feed,
+    LoadTable,
+    Step,
+    Stripe,
+    in_fast,
+)
 from .network import Network
+
+_Run = list[Stripe | CopyConstants | LoadTable]
+"""Steps of the NPU without a pause."""
 
 
 def emit(network: Network, arranged: Arrangement) -> Artifact:
-    """The artefact of a placed program: one NPU call per run of steps between CPU operators."""
+    """The artefact of a placed program: one NPU call per run of steps between CPU operators and feeds."""
     program, offsets = arranged.program, dict(enumerate(arranged.offsets))
     *fast_bytes, arena_bytes = arranged.pool_bytes
     fast = in_fast(arranged)
@@ -28,22 +41,22 @@ def emit(network: Network, arranged: Arrangement) -> Artifact:
     steps = [step for step in program.steps if isinstance(step, (Stripe, CopyConstants))]
     used = {(step.stage, step.portion) for step in steps}
     constants = lay_out(network.encoded, used, tables_of(network.npu.operations))
-    calls: list[NpuCall | CpuCall] = []
-    run: list[Stripe | CopyConstants | LoadTable] = []
-    for step in (*program.steps, None):
-        if isinstance(step, CopyTensor):
-            raise CodegenError(f"buffer {step.source} is copied between memories, which no command does")
-        if isinstance(step, (Stripe, CopyConstants, LoadTable)):
-            run.append(step)
-            continue
-        if run:
-            told = frozenset(t for call in calls if isinstance(call, NpuCall) for t in call.outputs)
-            calls.append(_npu_call(network, constants, run, offsets, regions, f"npu_{len(calls)}", told))
-            run = []
-        if step is not None:
-            workspace = step.workspace
-            place = (0, 0) if workspace is None else (offsets[workspace], program.buffers[workspace].size_bytes)
-            calls.append(CpuCall(step.operator, *place))
+    calls: list[NpuCall | CpuCall | FeedCall] = []
+    for part in _between_operators(program.steps):
+        runs = [run for run in part if isinstance(run, list)]
+        ends = iter(_ends(network, runs, program.tensor_buffers, calls))
+        for piece in part:
+            if isinstance(piece, Feed):
+                calls.append(_feed(network, piece, offsets[piece.output.buffer]))
+            elif isinstance(piece, CallOperator):
+                workspace = piece.workspace
+                place = (0, 0) if workspace is None else (offsets[workspace], program.buffers[workspace].size_bytes)
+                calls.append(CpuCall(piece.operator, *place))
+            else:
+                payload = command_stream.generate(
+                    network.npu.operations, piece, offsets, constants, network.target.accelerator, regions
+                )
+                calls.append(NpuCall(f"npu_{len(calls)}", payload, *next(ends), _operators(network, piece)))
     return Artifact(
         name=network.source.name,
         accelerator=network.target.accelerator.name,
@@ -66,26 +79,64 @@ def emit(network: Network, arranged: Arrangement) -> Artifact:
     )
 
 
-def _npu_call(
-    network: Network,
-    constants: Constants,
-    run: Sequence[Stripe | CopyConstants | LoadTable],
-    offsets: Mapping[int, int],
-    regions: Mapping[int, int],
-    name: str,
-    told: Collection[int],
-) -> NpuCall:
-    operations = network.npu.operations
-    payload = command_stream.generate(operations, run, offsets, constants, network.target.accelerator, regions)
-    performed = [operations[i] for i in dict.fromkeys(step.stage for step in run if isinstance(step, Stripe))]
-    made = graph_tensors([operation.ofm for operation in performed])
-    read = graph_tensors([view for operation in performed for view in operation.inputs])
-    served = {operator for operation in performed for operator in operation.serves}
-    graph = network.graph
-    names = tuple(";".join(graph.operators[i].name for i in operations[step.stage].serves) for step in run)
-    given = tuple(t for t in read if t not in made)
-    renamed = (t for t, root in network.npu.aliases.items() if root in given and t in graph.outputs and t not in told)
-    return NpuCall(name, payload, given, (*_wanted(network, made, served), *renamed), names)
+def _feed(network: Network, step: Feed, begin: int) -> FeedCall:
+    """Rows in a buffer from byte `begin` of the arena on: it holds whole feeds, none across its end."""
+    box, spec = step.output, network.problem.tensors[network.problem.ids[step.tensor]]
+    row_bytes = spec.plane[1] * spec.pixel_bytes
+    place = (box.y0 - box.origin_y) % box.rows
+    is_ahead = network.target.streaming is not None and network.target.streaming.is_ahead
+    return FeedCall(step.tensor, box.y0, box.y1 - box.y0, begin + place * row_bytes, row_bytes, is_ahead)
+
+
+def _between_operators(steps: Iterable[Step]) -> Iterable[list[_Run | Feed | CallOperator]]:
+    """Runs of the NPU and feeds in order, up to each operator on the CPU, the last of its list."""
+    found: list[_Run | Feed | CallOperator] = []
+    run: _Run = []
+    for step in steps:
+        if isinstance(step, CopyTensor):
+            raise CodegenError(f"buffer {step.source} is copied between memories, which no command does")
+        if isinstance(step, (Stripe, CopyConstants, LoadTable)):
+            if not run:
+                found.append(run)
+            run.append(step)
+            continue
+        run = []
+        found.append(step)
+        if isinstance(step, CallOperator):
+            yield found
+            found = []
+    yield found
+
+
+def _ends(
+    network: Network, runs: Sequence[_Run], places: Mapping[int, int], before: Iterable[NpuCall | CpuCall | FeedCall]
+) -> Iterable[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """What each of several runs reads, and what it is the last to make; no operator on the CPU is between them.
+
+    What they hand on to each other is theirs alone. Tensors in `places` lie there as a whole; `before` are the calls
+    ahead of these.
+    """
+    graph, operations = network.graph, network.npu.operations
+    done = [[operations[i] for i in dict.fromkeys(s.stage for s in run if isinstance(s, Stripe))] for run in runs]
+    served = {operator for performed in done for operation in performed for operator in operation.serves}
+    made = [graph_tensors([operation.ofm for operation in performed]) for performed in done]
+    told = {t for call in before if isinstance(call, NpuCall) for t in call.outputs}
+    for number, performed in enumerate(done):
+        later = {t for tensors in made[number + 1 :] for t in tensors}
+        read = graph_tensors([view for operation in performed for view in operation.inputs])
+        inside = {t for tensors in made for t in tensors}
+        given = tuple(t for t in read if t not in inside and t in places)
+        roots = ((t, root) for t, root in network.npu.aliases.items() if root in given)
+        renamed = tuple(t for t, _ in roots if t in graph.outputs and t not in told)
+        outputs = (*_wanted(network, [t for t in made[number] if t not in later], served), *renamed)
+        told.update(outputs)
+        yield given, outputs
+
+
+def _operators(network: Network, run: _Run) -> tuple[str, ...]:
+    """For each step of a run the names of the operators it serves."""
+    operations, graph = network.npu.operations, network.graph
+    return tuple(";".join(graph.operators[i].name for i in operations[step.stage].serves) for step in run)
 
 
 def _wanted(network: Network, made: Iterable[int], served: Collection[int]) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from ..codegen.c.options import COptions, Networks
 from ..codegen.layout import CACHE_LINE_BYTES
 from ..codegen.streams import WEIGHT_ENCODERS
 from ..errors import ConfigError
+from ..targets.target import RowCount
 from ..util.arguments import checked, shown
 from ..util.files import MANIFEST_SUFFIX, write_together
 from ..util.frozen import FrozenMap
@@ -87,6 +88,8 @@ def compile_many(
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
     input_memory: str | None = None,
+    stream_input: RowCount | None = None,
+    stream_ahead: bool = False,
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
@@ -117,6 +120,8 @@ def compile_many(
             config=config,
             board=board,
             input_memory=input_memory,
+            stream_input=stream_input,
+            stream_ahead=stream_ahead,
             optimise=optimise,
             epsilon=epsilon,
             dead_channels=dead_channels,

@@ -20,7 +20,7 @@ from ..frontend import read_tflite
 from ..ir import Graph
 from ..scheduling import schedule as scheduling
 from ..scheduling.schedule import EPSILON as EPSILON
-from ..targets.target import Target, budget_of, budget_of_kib, compilation_target
+from ..targets.target import RowCount, Target, budget_of, budget_of_kib, compilation_target
 from ..util.arguments import checked, shown
 from ..util.frozen import FrozenMap
 from ..util.progress import no_progress
@@ -229,6 +229,8 @@ def prepare(
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
     input_memory: str | None = None,
+    stream_input: RowCount | None = None,
+    stream_ahead: bool = False,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
@@ -241,7 +243,9 @@ def prepare(
     The arguments are those of `compile`. Raises `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError`.
     """
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config, board, input_memory)
+    target = compilation_target(
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+    )
     chosen = _chosen(kernels, cmsis_nn)
     watch = Stopwatch(progress, _ALL[:2])
     prepared = _prepared(model, target, dead_channels, weight_encoder, io, watch, chosen)
@@ -274,6 +278,8 @@ def compile(
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
     input_memory: str | None = None,
+    stream_input: RowCount | None = None,
+    stream_ahead: bool = False,
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
@@ -300,18 +306,19 @@ def compile(
     docs/boards.md or by a TOML file of one's own; what is named beside it goes first, and the SRAM that the board has
     for the NPU is the budget where none is given. `input_memory` names a memory of the system configuration, such as
     "OffChipFlash", where the caller keeps the network's inputs: the NPU reads them there, as often as it wants, and no
-    SRAM is counted for them (docs/input-memory.md). A finer `epsilon` finds faster schedules in more time (see
-    `frontier`). Without `dead_channels` channels that are constant or unused, stay as the model has them.
-    `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With `io="int8"` the caller
-    brings and gets quantised tensors where the file begins with a QUANTIZE of a float input or ends in a
-    DEQUANTIZE: of the type that the file has inside, under the same names; `Compiled.interface` tells scales, zero
-    points, and why another one stays float. `kernels` is a file that names user-supplied kernels for operators on
-    the CPU, or "cmsis-nn", whose headers are in the folder `cmsis_nn`, else in that of the environment variable
-    CMSIS_NN (docs/firmware.md). `accelerator`
-    "none" leaves all of them there: for a device without an NPU, of which no cycles are counted. With `line_bytes`
-    budget and figures count arena and constants in whole lines of this number of bytes: 32 is what C takes on a
-    Cortex-M55. `progress` is called with the name of each stage as it begins and now and then while it lasts, a text
-    whose `fraction` is how much of all is done, from 0 to 1; always on the caller's thread. What it raises ends the
+    SRAM is counted for them (docs/input-memory.md). With `stream_input` the caller hands over the input's rows,
+    this number at once, in order, each once, while the network runs; with `stream_ahead` also while the NPU works on
+    those before (docs/stream-input.md). A finer `epsilon` finds faster schedules in more time (see `frontier`). Without
+    `dead_channels` channels that are constant or unused, stay as the model has them. `weight_encoder` compresses
+    weights: "ethoscade", or "vela" to have Vela's streams. With `io="int8"` the caller brings and gets quantised
+    tensors where the file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file
+    has inside, under the same names; `Compiled.interface` tells scales, zero points, and why another one stays float.
+    `kernels` is a file that names user-supplied kernels for operators on the CPU, or "cmsis-nn", whose headers are in
+    the folder `cmsis_nn`, else in that of the environment variable CMSIS_NN (docs/firmware.md). `accelerator` "none"
+    leaves all of them there: for a device without an NPU, of which no cycles are counted. With `line_bytes` budget and
+    figures count arena and constants in whole lines of this number of bytes: 32 is what C takes on a Cortex-M55.
+    `progress` is called with the name of each stage as it begins and now and then while it lasts, a text whose
+    `fraction` is how much of all is done, from 0 to 1; always on the caller's thread. What it raises ends the
     compilation and is raised.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
@@ -320,7 +327,9 @@ def compile(
     watch = Stopwatch(progress, _ALL)
     budget = _asked(sram_kb, sram, optimise, epsilon, line_bytes)
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config, board, input_memory)
+    target = compilation_target(
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+    )
     chosen = _chosen(kernels, cmsis_nn)
     return _prepared(model, target, dead_channels, weight_encoder, io, watch, chosen)._compiled(
         budget, optimise, epsilon, line_bytes, watch
@@ -337,6 +346,8 @@ def frontier(
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
     input_memory: str | None = None,
+    stream_input: RowCount | None = None,
+    stream_ahead: bool = False,
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
@@ -353,7 +364,9 @@ def frontier(
     """
     watch = Stopwatch(progress, _ALL[:3])
     _check_encoder(weight_encoder)
-    target = compilation_target(accelerator, system_config, memory_mode, config, board, input_memory)
+    target = compilation_target(
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+    )
     scheduling.resolution_of(epsilon)
     network = _prepared(model, target, dead_channels, weight_encoder, io, watch).network
     watch.begin("plan")

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from ..analysis.cpu_time import CpuTime
 from ..analysis.table import OperatorSummary
-from ..codegen.artifact import Artifact, NpuCall
+from ..codegen.artifact import Artifact, CpuCall, FeedCall
 from ..lowering.npu import NpuGraph
 from ..run.timing import TimingReport
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
-from ..scheduling.program import CallOperator, CopyConstants, Program, Step, Stripe
+from ..scheduling.program import CopyConstants, Program, Step, Stripe
 from ..targets.target import Target
 from ..trace.record import CpuSource, NpuSource, OperationContext, Record, record
 
@@ -39,7 +39,10 @@ def record_compiled(
     timed = iter(report for _, report in reports)
     calls: list[NpuSource | CpuSource] = []
     for call in artifact.calls:
-        if not isinstance(call, NpuCall):
+        if isinstance(call, FeedCall):
+            next(steps)
+            continue
+        if isinstance(call, CpuCall):
             at, _ = next(steps)
             span = (call.workspace_offset, call.workspace_offset + call.workspace_bytes)
             calls.append(CpuSource(call.operator, span, buffers[at], cpu_microseconds.get(call.operator)))
@@ -65,7 +68,6 @@ def middle_microseconds(time: CpuTime, operators: Sequence[OperatorSummary]) -> 
 def _told(
     npu: NpuGraph, step: Step, label: str, cascades: Mapping[int, int], buffers: Mapping[str, int]
 ) -> OperationContext:
-    assert not isinstance(step, CallOperator), "an NPU call has no steps on the CPU"
     part = ""
     if isinstance(step, Stripe):
         part = _part(step, npu.operations[step.stage].ofm.plane)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._core import __version__
-from ..codegen.artifact import Artifact, CpuCall, NpuCall
+from ..codegen.artifact import Artifact, CpuCall, FeedCall, NpuCall
 from ..codegen.layout import lifetimes, npu_calls
 from ..errors import ProjectError
 from ..ir import Array, DType
@@ -142,6 +142,11 @@ def describe(
         raise ProjectError(
             f"output '{fixed.name}' of '{artifact.name}' is constant, and no board computes it: leave it out"
         )
+    if artifact.feeds:
+        raise ProjectError(
+            f"'{artifact.name}' takes its input row by row, and a project's link writes it as a whole: leave "
+            f"stream_input out"
+        )
     graph, payloads = artifact.graph, [len(call.payload) for call in npu_calls(artifact)]
     calls = []
     for call in artifact.calls:
@@ -198,9 +203,11 @@ def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> 
     return tuple(places)
 
 
-def _inside(artifact: Artifact, call: NpuCall | CpuCall, number: int) -> Iterator[tuple[int, tuple[int, int]]]:
+def _inside(
+    artifact: Artifact, call: NpuCall | CpuCall | FeedCall, number: int
+) -> Iterator[tuple[int, tuple[int, int]]]:
     """What an NPU program makes on its way: the call's number, and after how many operations each tensor is whole."""
-    if isinstance(call, CpuCall):
+    if not isinstance(call, NpuCall):
         return
     last = {name: at + 1 for at, name in enumerate(call.operators)}
     names = {operator.name for operator in artifact.graph.operators}

@@ -60,6 +60,7 @@ def compile_json(
         "cpu_time": _cpu_json(compiled.cpu_time(cpu)),
         "io": compiled.io,
         "input_memory": None if (inputs := compiled.target.inputs) is None else inputs.name,
+        "arrival": None if (arrival := compiled.arrival) is None else dataclasses.asdict(arrival),
         "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
         "outputs": [_interface_json(tensor) for tensor in compiled.interface if not tensor.is_input],
         "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
@@ -255,6 +256,7 @@ def compile_text(
         *_board_rows(target),
         ("budget", "none" if compiled.budget_bytes is None else _size(compiled.budget_bytes)),
         *_memory_rows(compiled),
+        *([] if (arrival := compiled.arrival) is None else arrival.lines(target.core_clock_hz)),
         ("flash", _size(compiled.flash_bytes)),
     ]
     if target.has_npu:
@@ -297,6 +299,8 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
         ]
     curve, inputs = compiled.curve, compiled.target.inputs
     included = "inputs and outputs included" if inputs is None else f"outputs included; inputs lie in {inputs.name}"
+    if compiled.target.streaming is not None:
+        included = "outputs and the rows of the input that are held included"
     return [
         ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, {included})"),
         in_use,

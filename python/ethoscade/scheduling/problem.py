@@ -30,7 +30,7 @@ from ..lowering.npu import (
     tables_of,
 )
 from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
-from ..targets.target import Memories, Target
+from ..targets.target import Memories, Streaming, Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .external import with_external_inputs
@@ -46,6 +46,7 @@ from .specs import (
     StreamSpec,
     TensorSpec,
 )
+from .streamed import as_it_arrives, streamed_input
 
 if TYPE_CHECKING:
     from ..targets.devices import DeviceDescription
@@ -55,10 +56,11 @@ if TYPE_CHECKING:
 class Problem:
     """A CascaderGraph and how its dense ids relate to the network's.
 
-    `parts` holds for each Part ("npu", operation index) or ("operator", graph operator index); a Part that joins its
-    inputs has an operation for each of them, and the first one's index. `ids` holds the dense tensor id of each graph
-    tensor that lives in the arena; temporaries have one too, and none of these. A reshape's output has the id of its
-    input, and so has every alias: they are the same bytes. `memories` are those of the device.
+    `parts` holds for each Part ("npu", operation index), ("operator", graph operator index) or ("feed", graph tensor
+    index); a Part that joins its inputs has an operation for each of them, and the first one's index. `ids` holds the
+    dense tensor id of each graph tensor that lives in the arena; temporaries have one too, and none of these. A
+    reshape's output has the id of its input, and so has every alias: they are the same bytes. `memories` are those of
+    the device.
     """
 
     core: _core.CascaderGraph
@@ -142,7 +144,7 @@ _SLICE_CHANNELS = 16
 
 
 def raw_bytes(operation: NpuOperation) -> int:
-    """Bytes of constants as they are: a byte for each weight, ten for bias and scale of a channel, or a map's own."""
+    """Bytes of uncompressed constants. A weight has one, bias and scale of a channel ten, a map its own."""
     weights, second = operation.weights, operation.ifm2
     if isinstance(second, ConstantMap):
         return second.values.size * second.dtype.size_bytes
@@ -237,11 +239,31 @@ def build(
             parts.append(specs[0] if len(specs) == 1 else _joint_part(specs, makers))
         else:
             parts.append(_opaque_part(graph, numbers[0], ids, tensors, calls.get(numbers[0], CallMemory())))
-    origin = tuple((where, numbers[0]) for where, numbers in turns)
+    origin = [(where, numbers[0]) for where, numbers in turns]
     if target.memories.inputs is not None:
         tensors = with_external_inputs(graph, ids, tensors, parts)
+    if target.streaming is not None:
+        _put_arrival(graph, ids, target.streaming, tensors, parts, origin)
     core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
-    return Problem(core, origin, FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
+    return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
+
+
+def _put_arrival(
+    graph: Graph,
+    ids: Mapping[int, int],
+    streaming: Streaming,
+    tensors: list[TensorSpec],
+    parts: list[PartSpec],
+    origin: list[tuple[str, int]],
+) -> None:
+    """Put the arrival of the streamed input's rows ahead of their first reader."""
+    index = streamed_input(graph)
+    number = ids[index]
+    readers = [at for at, part in enumerate(parts) if any(read.tensor == number for read in part.inputs)]
+    tensors[number], arrival = as_it_arrives(graph, tensors[number], [parts[at] for at in readers], number, streaming)
+    first = min(readers, default=0)
+    parts.insert(first, arrival)
+    origin.insert(first, ("feed", index))
 
 
 _Turn = tuple[str, list[int]]

@@ -1,4 +1,4 @@
-"""The program: NPU operations on stripes, constant copies and CPU calls, in order, over abstract buffers.
+"""The program: NPU operations on stripes, constant copies, arriving rows and CPU calls, in order, over buffers.
 
 Owns the words for what lies between scheduling and memory / code generation. Its classes are the core's own, made where
 the search makes them, so that nothing is converted; `_core.pyi` says what each of them holds.
@@ -12,6 +12,7 @@ from .._core import Arrangement as Arrangement
 from .._core import CallOperator as CallOperator
 from .._core import CopyConstants as CopyConstants
 from .._core import CopyTensor as CopyTensor
+from .._core import Feed as Feed
 from .._core import LiveWindow as LiveWindow
 from .._core import LoadTable as LoadTable
 from .._core import Program as Program
@@ -42,5 +43,5 @@ def in_scarce(arranged: Arrangement) -> frozenset[int]:
     return frozenset(buffer for buffer, pool in enumerate(arranged.pools) if pool == SCARCE)
 
 
-Step = Stripe | CopyConstants | CopyTensor | LoadTable | CallOperator
+Step = Stripe | CopyConstants | CopyTensor | LoadTable | Feed | CallOperator
 """What a program does next."""

@@ -152,9 +152,10 @@ class CallMemory:
 
 @dataclass(frozen=True)
 class PartSpec:
-    """An NPU operation (with `kernel`) or an opaque operator (without).
+    """An NPU operation (with `kernel`), the arrival of an input (with `feed_rows`) or an opaque operator.
 
-    `workspace_bytes` and `overlay` are those of a `CallMemory`.
+    `workspace_bytes` and `overlay` are those of a `CallMemory`. `feed_rows` are the rows that are handed over at once,
+    with `feed_ahead` while the NPU works on those before.
     """
 
     name: str
@@ -163,6 +164,8 @@ class PartSpec:
     kernel: OperationSpec | None
     workspace_bytes: int = 0
     overlay: int | None = None
+    feed_rows: int | None = None
+    feed_ahead: bool = False
 
 
 @dataclass(frozen=True)

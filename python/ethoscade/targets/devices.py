@@ -119,6 +119,11 @@ class DeviceDescription:
         return Memories((self.arena, *further), self.constants)
 
     @property
+    def streaming(self) -> None:
+        """How an input arrives: inputs of described devices are there as a whole."""
+        return None
+
+    @property
     def constants_in_sram(self) -> bool:
         """Whether constants lie in the arena's memory anyway."""
         return self.constants == self.arena

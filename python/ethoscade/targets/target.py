@@ -9,10 +9,10 @@ import os
 import re
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from ..errors import ConfigError
-from ..util.arguments import Count, checked, shown
+from ..util.arguments import Count, Range, checked, shown
 from ..util.records import dataclass
 from ..util.sizes import budget_of as budget_of
 from ..util.sizes import budget_of_kib as budget_of_kib
@@ -99,6 +99,14 @@ class Memories:
 
 
 @dataclass(frozen=True)
+class Streaming:
+    """How an input arrives: `rows` at once, in order, each once; `is_ahead`: while the NPU works on those before."""
+
+    rows: int
+    is_ahead: bool = False
+
+
+@dataclass(frozen=True)
 class Target:
     """Everything about the device that a compilation or a simulation depends on.
 
@@ -106,7 +114,8 @@ class Target:
     but in the modes called Dedicated_Sram, where the arena lies in DRAM and the cache in an SRAM of its own, of
     `size_bytes` if the mode says how large, and on boards with further RAM, where the arena lies in that. `board` is
     the one that was named, with the SRAM that it has for the NPU. `inputs` is where the caller keeps the network's
-    inputs, each a region from 3 on; None where they lie in the arena.
+    inputs, each a region from 3 on; None where they lie in the arena. `streaming` is how the network's input arrives
+    row by row; None where it is there as a whole.
     """
 
     accelerator: Accelerator
@@ -118,6 +127,7 @@ class Target:
     cache: Memory
     board: BoardDescription | None = None
     inputs: Memory | None = None
+    streaming: Streaming | None = None
 
     @property
     def has_cache(self) -> bool:
@@ -176,6 +186,8 @@ DEFAULT_ACCELERATOR = "ethos-u55-256"
 _DEFAULT_SYSTEM = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Embedded"}
 _PORT_BYTES = {"u55": 8, "u65": 16}
 Product = Literal["u55", "u65"]
+RowCount = Annotated[int, Range(1, 1 << 31)]
+"""How many rows of an input arrive at once."""
 _DEFAULT_MODE = "Shared_Sram"
 _CACHE_SIZE = "arena_cache_size"
 _PRODUCT = re.compile(r"Ethos_(U\d\d)_", re.IGNORECASE)
@@ -196,6 +208,8 @@ def load_target(
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
     input_memory: str | None = None,
+    stream_input: RowCount | None = None,
+    stream_ahead: bool = False,
 ) -> Target:
     """Build a target from names; `config` is a vela.ini, by default the one that ships with ethos-u-vela.
 
@@ -204,7 +218,8 @@ def load_target(
     `DEFAULT_ACCELERATOR`.
 
     `input_memory` names the memory of the system configuration, whatever its case, in which the caller keeps the
-    network's inputs; None: the arena.
+    network's inputs; None: the arena. `stream_input` is how many rows of the input arrive there at once, in order;
+    with `stream_ahead` they do so while the NPU works on those before.
 
     Raises `ConfigError` naming what does not exist and what does, for another product's configuration and for an arena
     in flash. What can be simulated need not be compiled for: `compilation_target` is stricter.
@@ -233,7 +248,8 @@ def load_target(
             f"leave it out"
         )
     inputs = None if input_memory is None else _inputs_in(input_memory, system, cast(Product, chip.product))
-    return Target(chip, system.name, mode.name, core_clock_hz(system), constants, arena, cache, at, inputs)
+    streaming = _streaming(stream_input, stream_ahead, input_memory, arena, cache)
+    return Target(chip, system.name, mode.name, core_clock_hz(system), constants, arena, cache, at, inputs, streaming)
 
 
 @checked()
@@ -244,6 +260,8 @@ def compilation_target(
     config: str | os.PathLike[str] | None = None,
     board: str | os.PathLike[str] | None = None,
     input_memory: str | None = None,
+    stream_input: RowCount | None = None,
+    stream_ahead: bool = False,
 ) -> Target:
     """As `load_target`, for devices that code is generated for.
 
@@ -252,11 +270,13 @@ def compilation_target(
     no SRAM beside it, or on an Ethos-U55, which writes through one of its ports alone.
     """
     if accelerator == NO_NPU:
-        return _without_npu(system_config, memory_mode, config, board, input_memory)
+        return _without_npu(system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead)
     if accelerator is not None and accelerator not in ACCELERATORS:
         what = "can be simulated only" if accelerator in SIMULATED else "is unknown"
         raise ConfigError(f"accelerator '{accelerator}' {what}; code is generated for {', '.join(TARGETS)}")
-    target = load_target(accelerator, system_config, memory_mode, config, board, input_memory)
+    target = load_target(
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+    )
     if target.accelerator.name not in ACCELERATORS:
         raise ConfigError(
             f"accelerator '{target.accelerator.name}' of board '{board}' can be simulated only; code is generated for "
@@ -286,12 +306,35 @@ def _inputs_in(name: str, system: ConfigSection, product: Product) -> Memory:
     return system_memory(system, known[name.lower()], product)
 
 
+def _streaming(
+    rows: int | None, is_ahead: bool, input_memory: str | None, arena: Memory, cache: Memory
+) -> Streaming | None:
+    """How the input arrives. Raises `ConfigError` for what a streamed input does not go with."""
+    if rows is None:
+        if is_ahead:
+            raise ConfigError("stream_ahead is given, and no stream_input: say how many rows arrive at once")
+        return None
+    if input_memory is not None:
+        raise ConfigError(
+            f"stream_input is {rows} and input_memory {shown(input_memory)}: rows either arrive once, or lie there to "
+            f"be read as often as wanted; leave one of the two out"
+        )
+    if cache != arena:
+        raise ConfigError(
+            f"stream_input is {rows}, and the arena lies in {arena.name}: what is in {cache.name} is lost whenever the "
+            f"NPU waits for rows; choose a memory mode whose arena is the SRAM, Shared_Sram or Sram_Only"
+        )
+    return Streaming(rows, is_ahead)
+
+
 def _without_npu(
     system_config: str | None,
     memory_mode: str | None,
     config: str | os.PathLike[str] | None,
     board: str | os.PathLike[str] | None,
     input_memory: str | None,
+    stream_input: int | None,
+    stream_ahead: bool,
 ) -> Target:
     """A device that is a CPU with SRAM and flash, of which nothing is counted in cycles."""
     named = {
@@ -300,6 +343,8 @@ def _without_npu(
         "config": config,
         "board": board,
         "input_memory": input_memory,
+        "stream_input": stream_input,
+        "stream_ahead": stream_ahead or None,
     }
     given = next((name for name, value in named.items() if value is not None), None)
     if given is not None:

@@ -87,6 +87,18 @@ pub enum Complaint {
         /// Column.
         x: i64,
     },
+    /// Rows arrive out of order, or not in their full width.
+    #[error("step {step}: rows of '{tensor}' from {start} on are handed over, and row {fed} is next")]
+    Unordered {
+        /// Step index.
+        step: usize,
+        /// Tensor.
+        tensor: String,
+        /// The next row.
+        fed: i64,
+        /// The first row of these.
+        start: i64,
+    },
     /// One of several joined operations writes rows or columns that are not of its box.
     #[error("step {step}: part '{part}' writes pixels outside of the box of the operation that it runs")]
     Beside {

@@ -87,6 +87,14 @@ pub enum GraphError {
         /// Why not.
         fault: &'static str,
     },
+    /// A feed with inputs, without rows, or with another output than one tensor pixel by pixel.
+    #[error("part '{part}' hands over {rows} rows at a time: it needs at least one, no input, and one output, pixel by pixel")]
+    Feed {
+        /// The Part.
+        part: String,
+        /// Rows of a feed.
+        rows: i64,
+    },
     /// A plane or pixel of no extent.
     #[error("tensor '{tensor}' has an empty plane or pixel")]
     Empty {
@@ -123,6 +131,14 @@ pub(super) fn check_arity(part: &Part, kernel: &NpuOperation) -> Result<(), Grap
         return Err(GraphError::Inputs { part: part.name.clone(), count, expected });
     }
     Ok(())
+}
+
+/// A feed reads nothing and fills one tensor, row by row.
+pub(super) fn check_feed(tensors: &IdVec<TensorId, Tensor>, part: &Part, rows: i64) -> Result<(), GraphError> {
+    match part.outputs[..] {
+        [output] if part.inputs.is_empty() && rows >= 1 && tensors[output].layout == Layout::Nhwc => Ok(()),
+        _ => Err(GraphError::Feed { part: part.name.clone(), rows }),
+    }
 }
 
 /// What a Part reads and makes is what its operation's figures say, or those of the operations that are joined.

@@ -6,7 +6,7 @@
 use crate::model::device::Device;
 pub use crate::model::faults::GraphError;
 use crate::model::faults::{
-    check_arity, check_external, check_part, check_update, check_view, external_error, order_error,
+    check_arity, check_external, check_feed, check_part, check_update, check_view, external_error, order_error,
 };
 use crate::model::ids::{Id, IdVec, PartId, Piece, PoolId, TensorId};
 use crate::model::memory::Memories;
@@ -14,6 +14,14 @@ pub use crate::model::operation::Layout;
 use crate::model::operation::{NpuOperation, OperandPools, Upscale};
 pub use crate::model::parts::{Input, Overlay, Part, Tensor, Work};
 use crate::stripe::{Axis, Region, Span};
+
+/// The tensor whose rows arrive while the device works, and the rows of a feed.
+fn arrives_ahead(part: &Part) -> Option<(TensorId, i64)> {
+    match part.work {
+        Work::Feed { rows, ahead: true } => part.outputs.first().map(|&tensor| (tensor, rows)),
+        _ => None,
+    }
+}
 
 /// Parts and tensors, verified, with the links between them.
 #[derive(Clone, Debug)]
@@ -75,7 +83,15 @@ impl CascaderGraph {
                 producer[tensor] = Some(id);
             }
         }
+        let ahead: Vec<(TensorId, i64)> = parts.iter().filter_map(arrives_ahead).collect();
         for part in &mut parts {
+            for input in &mut part.inputs {
+                input.rows_ahead =
+                    ahead.iter().find(|(tensor, _)| *tensor == input.tensor).map_or(0, |(_, rows)| *rows);
+            }
+            if let Work::Feed { rows, .. } = part.work {
+                check_feed(&tensors, part, rows)?;
+            }
             let Work::Npu(kernel) = &part.work else { continue };
             check_part(&tensors, part, kernel)?;
             let reads = kernel.joined.iter().flat_map(|joined| vec![joined.region; joined.operation.inputs()]);
@@ -113,14 +129,14 @@ impl CascaderGraph {
 
     /// Tensors that others than one run of the device touch: the caller, Parts that run elsewhere, several runs.
     pub fn interface(&self) -> IdVec<TensorId, bool> {
-        // Runs are told apart by how many opaque Parts come before.
+        // Runs are told apart by how many Parts of other kinds come before.
         let mut before = 0;
         let runs: Vec<Option<usize>> = self
             .parts
             .iter()
             .map(|part| match part.work {
                 Work::Npu(_) => Some(before),
-                Work::Opaque { .. } => {
+                Work::Feed { .. } | Work::Opaque { .. } => {
                     before += 1;
                     None
                 }
@@ -134,12 +150,44 @@ impl CascaderGraph {
         self.tensors.iter_ids().map(of).collect::<Vec<_>>().into()
     }
 
-    /// The kernel of an NPU Part, None for an opaque one.
+    /// The kernel of an NPU Part, None for others.
     pub fn kernel(&self, part: PartId) -> Option<&NpuOperation> {
         match &self.parts[part].work {
             Work::Npu(kernel) => Some(kernel),
-            Work::Opaque { .. } => None,
+            Work::Feed { .. } | Work::Opaque { .. } => None,
         }
+    }
+
+    /// Rows of a feed; None of any other Part.
+    pub fn feed_rows(&self, part: PartId) -> Option<i64> {
+        match self.parts[part].work {
+            Work::Feed { rows, .. } => Some(rows),
+            Work::Npu(_) | Work::Opaque { .. } => None,
+        }
+    }
+
+    /// Whether a Part's rows arrive while the device works on those before.
+    pub fn arrives_ahead(&self, part: PartId) -> bool {
+        matches!(self.parts[part].work, Work::Feed { ahead: true, .. })
+    }
+
+    /// Whether a group has a Part whose rows arrive in order, each once.
+    pub fn is_fed(&self, mut parts: impl Iterator<Item = PartId>) -> bool {
+        parts.any(|part| self.feed_rows(part).is_some())
+    }
+
+    /// Rows of a Part's stripes where nothing cuts it.
+    pub fn uncut_rows(&self, part: PartId) -> i64 {
+        match self.parts[part].work {
+            Work::Npu(_) => self.tensors[self.output(part)].plane[0],
+            Work::Feed { rows, .. } => rows,
+            Work::Opaque { .. } => 1,
+        }
+    }
+
+    /// Whether a Part runs whole, and elsewhere.
+    pub fn is_opaque(&self, part: PartId) -> bool {
+        matches!(self.parts[part].work, Work::Opaque { .. })
     }
 
     /// Rows and columns of which the first of every stripe and band of a Part's output is a multiple.
@@ -188,14 +236,16 @@ impl CascaderGraph {
         input.propagator.span(axis, own).clamp(input.inside.span(axis))
     }
 
-    /// Span of its tensor along `axis` that must be there for the output span `out`; all of it where unaligned.
+    /// Span of its tensor along `axis` to be there, or on its way, for the output span `out`; all of it if unaligned.
     #[inline]
     pub fn needed(&self, input: &Input, axis: Axis, out: Span) -> Span {
         let seen = self.seen(input, axis, out);
-        if seen.is_empty() || self.is_aligned(input, axis) {
-            seen
-        } else {
-            Span::new(0, self.tensors[input.tensor].plane[axis as usize])
+        let end = self.tensors[input.tensor].plane[axis as usize];
+        match (seen.is_empty(), self.is_aligned(input, axis), axis) {
+            (true, ..) => seen,
+            (false, false, _) => Span::new(0, end),
+            (false, true, Axis::Width) => seen,
+            (false, true, Axis::Height) => Span::new(seen.start, (seen.end + input.rows_ahead).min(end)),
         }
     }
 

@@ -71,13 +71,25 @@ pub struct Input {
     pub region: Region,
     /// Rows and columns that there are to its windows, of the plane as the Part sees it: beyond them lies padding.
     pub inside: Region,
+    /// Rows beyond those it reads, for which there must be a place: those of the feed on its way.
+    pub rows_ahead: i64,
 }
 
 impl Input {
     /// A read of a Part that makes all of its output by one operation, from the first channel on.
     pub fn new(tensor: TensorId, propagator: Propagator, plane: [i64; 2], pixel_bytes: u64) -> Input {
         let inside = Region::at([0; 2], plane);
-        Input { tensor, propagator, plane, pixel_bytes, first_channel: 0, strides: None, region: Region::ALL, inside }
+        Input {
+            tensor,
+            propagator,
+            plane,
+            pixel_bytes,
+            first_channel: 0,
+            strides: None,
+            region: Region::ALL,
+            inside,
+            rows_ahead: 0,
+        }
     }
 
     /// Bytes from a column to the next.
@@ -113,6 +125,13 @@ impl Input {
 pub enum Work {
     /// An NPU operation that may be striped.
     Npu(Box<NpuOperation>),
+    /// The arrival of an input, whose rows its caller hands over in order, each once.
+    Feed {
+        /// Rows of one feed; the last one may have fewer.
+        rows: i64,
+        /// Whether they arrive while the device works, and are there at the next feed.
+        ahead: bool,
+    },
     /// Something that runs whole, elsewhere (a CPU operator), with workspace of its own in the arena.
     Opaque {
         /// Bytes of workspace while it runs.
@@ -135,14 +154,14 @@ impl Part {
     pub(super) fn overlaid<'a>(&'a self, output: &'a Tensor) -> impl Iterator<Item = (&'a Input, [i64; 2])> + 'a {
         let opaque = match self.work {
             Work::Opaque { overlay, .. } => overlay.map(|least| [-FAR, -i64::try_from(least).unwrap_or(FAR).min(FAR)]),
-            Work::Npu(_) => None,
+            Work::Npu(_) | Work::Feed { .. } => None,
         };
         let exact = move |(index, input): (usize, &Input)| match &self.work {
             Work::Npu(kernel) => {
                 let depth = output.pixel_bytes;
                 (kernel.keeps_elements(index, depth) && input.is_identity(output.plane, depth)).then_some([0; 2])
             }
-            Work::Opaque { .. } => None,
+            Work::Opaque { .. } | Work::Feed { .. } => None,
         };
         self.inputs.iter().enumerate().filter_map(move |read| Some((read.1, opaque.or_else(|| exact(read))?)))
     }

@@ -175,6 +175,13 @@ pub enum Step {
     },
     /// Run the NPU on a stripe.
     Stripe(Stripe),
+    /// Let the caller hand over the next rows of an input. What runs before ends there.
+    Feed {
+        /// The Part.
+        part: PartId,
+        /// Where the rows lie.
+        output: View,
+    },
     /// Run an opaque Part.
     Call {
         /// The Part.

@@ -22,12 +22,16 @@ pub struct Bands<'g> {
 
 impl<'g> Bands<'g> {
     /// Of groups of at most `most` Parts that end with Part `last`. Bands share no tensor that is wanted later, but for the
-    /// last one's, so groups of several end there.
+    /// last one's, so groups of several end there. What arrives row by row, and once, is in no other groups than those of
+    /// one band of rows.
     pub fn new(graph: &'g CascaderGraph, tiling: Tiling, last: PartId, most: usize) -> Bands<'g> {
         let mut bands = Bands { graph, last, tiling, boxes: Vec::new(), longest: most };
-        if tiling.tiles > 1 {
-            bands.longest = (1..most).find(|&size| !bands.is_interior(last.before(size))).unwrap_or(most);
-        }
+        let begins = |size: usize| {
+            let part = last.before(size);
+            tiling.tiles > 1 && !bands.is_interior(part)
+                || tiling != Tiling::WHOLE_ROWS && graph.feed_rows(part).is_some()
+        };
+        bands.longest = (1..most).find(|&size| begins(size)).unwrap_or(most);
         let first = last.before(bands.longest - 1);
         bands.boxes = (0..tiling.tiles).map(|tile| wanted_between(graph, tiling, (first, last), tile)).collect();
         bands

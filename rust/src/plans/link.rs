@@ -28,8 +28,8 @@ enum Reads {
     /// `[scale * start + before, scale * end + behind)` for the stripe `[start, end)`, as most operations do; all, where
     /// the scale is 0.
     Window { scale: i64, before: i64, behind: i64 },
-    /// What a map says that divides, or whose stripes overlap otherwise.
-    Mapped(AxisMap),
+    /// What a map says that divides, or whose stripes overlap otherwise, and `n` rows more.
+    Mapped(AxisMap, i64),
 }
 
 impl Link {
@@ -37,10 +37,13 @@ impl Link {
     fn new(graph: &CascaderGraph, input: &Input, axis: Axis) -> Link {
         let (map, makes) = (input.propagator.along(axis), input.region.span(axis));
         let all = Span::new(0, graph.tensors[input.tensor].plane[axis as usize]);
+        let ahead = if axis == Axis::Height { input.rows_ahead } else { 0 };
+        let inside = input.inside.span(axis);
+        let inside = Span::new(inside.start, (inside.end + ahead).min(all.end));
         let (reads, inside) = match map.window() {
             _ if !graph.is_aligned(input, axis) => (Reads::Window { scale: 0, before: 0, behind: all.end }, all),
-            Some([scale, before, behind]) => (Reads::Window { scale, before, behind }, input.inside.span(axis)),
-            None => (Reads::Mapped(map), input.inside.span(axis)),
+            Some([scale, before, behind]) => (Reads::Window { scale, before, behind: behind + ahead }, inside),
+            None => (Reads::Mapped(map, ahead), inside),
         };
         Link { makes, inside, reads }
     }
@@ -56,7 +59,10 @@ impl Link {
             Reads::Window { scale, before, behind } => {
                 Span::new(scale * own.start + before, scale * own.end + behind).clamp(self.inside)
             }
-            Reads::Mapped(map) => map.span(own).clamp(self.inside),
+            Reads::Mapped(map, ahead) => {
+                let Span { start, end } = map.span(own);
+                Span::new(start, end + ahead).clamp(self.inside)
+            }
         }
     }
 
@@ -67,7 +73,7 @@ impl Link {
         match self.reads {
             _ if own.is_empty() => own.start,
             Reads::Window { scale, before, .. } => self.inside.nearest(scale * own.start + before),
-            Reads::Mapped(map) => map.span(own).clamp(self.inside).start,
+            Reads::Mapped(map, _) => map.span(own).clamp(self.inside).start,
         }
     }
 }

@@ -71,6 +71,8 @@ pub struct LiveBytes {
     resident_bytes: u64,
     /// Per Part, the dying tensor whose bytes its output may take if it is made in one stripe.
     overlaid: Vec<Option<usize>>,
+    /// The Part whose rows arrive until it makes the next ones.
+    arriving: Option<usize>,
 }
 
 /// Bytes that a Plan's decisions add for one Part.
@@ -85,7 +87,7 @@ pub struct Share {
 impl LiveBytes {
     /// The group of Parts `first..=last`, with stripes that follow each other along `axis`.
     pub fn new(graph: &CascaderGraph, first: PartId, last: PartId, axis: Axis) -> LiveBytes {
-        let is_group = graph.kernel(last).is_some();
+        let is_group = !graph.is_opaque(last);
         let count = last.since(first) + 1;
         let (mut inside, mut readers) = (Vec::with_capacity(count), vec![SmallVec::new(); count]);
         let mut ids: Vec<TensorId> = Vec::new();
@@ -118,7 +120,8 @@ impl LiveBytes {
             ids.iter().position(|&id| id == input)
         };
         let overlaid = first.through(last).map(overlaid).collect();
-        LiveBytes { inside, readers, dying, kept, resident_bytes, overlaid }
+        let arriving = first.through(last).position(|part| graph.arrives_ahead(part));
+        LiveBytes { inside, readers, dying, kept, resident_bytes, overlaid, arriving }
     }
 
     /// Parts whose outputs are wanted whatever the others read, the last one first.
@@ -350,7 +353,14 @@ impl<'a> GroupRun<'a> {
     fn first_wanted(&self, part: usize) -> i64 {
         let rest = |reads: &TensorReads| Span::new(self.made[reads.reader], self.ends[reads.reader].end);
         let unread = self.occupancy.readers[part].iter().filter_map(|reads| reads.first_needed(rest(reads)));
-        unread.min().unwrap_or(i64::MAX)
+        let unread = unread.min().unwrap_or(i64::MAX);
+        let (made, ends) = (self.made[part], self.ends[part]);
+        let arrives = self.occupancy.arriving == Some(part) && ends.start < made && made < ends.end;
+        if arrives {
+            unread.min(made - 1)
+        } else {
+            unread
+        }
     }
 
     /// Count `bytes` beside the constant bytes, while Part `part` makes its stripe from row `start` on.

@@ -106,8 +106,8 @@ fn alone(
     // What an operator on the CPU takes is the same whatever is decided. If it counted, of all Plans that take less one would
     // be kept, by cycles that are counted coarsely here.
     let live_bytes = || LiveBytes::new(graph, part, part, Tiling::WHOLE_ROWS.roll).unstriped_bytes();
-    let own_bytes = graph.kernel(part).map_or(0, |_| live_bytes());
-    let stripe = graph.kernel(part).map_or(1, |_| graph.tensors[graph.output(part)].plane[0]);
+    let own_bytes = if graph.is_opaque(part) { 0 } else { live_bytes() };
+    let stripe = graph.uncut_rows(part);
     let candidate = |PartVariant { staging, staged_bytes, cycles, kernels }| GroupPlan {
         tiling: Tiling::WHOLE_ROWS,
         node: table.push(Node { stripe, staging, rolling_bytes: 0, next: None }),
@@ -121,14 +121,15 @@ fn alone(
 }
 
 /// First Parts of the groups that end with Part `last`, the nearest first. An operator on the CPU is a group of its
-/// own, and so is a trivial Part.
+/// own, and so is a trivial Part; no group ends with a feed but its own.
 fn firsts(graph: &CascaderGraph, last: PartId, trivial: &TrivialParts, options: &Options) -> Vec<PartId> {
-    let grows = |part| graph.kernel(part).is_some() && !trivial.holds(part);
+    let grows = |part| !graph.is_opaque(part) && !trivial.holds(part);
     let firsts = PartId(0).through(last).rev().take(options.max_group.max(1));
-    firsts.take_while(|&first| first == last || grows(first) && grows(last)).collect()
+    let ends_group = graph.kernel(last).is_some() && grows(last);
+    firsts.take_while(|&first| first == last || ends_group && grows(first)).collect()
 }
 
-/// Tilings to try for the output of Part `last`; none for an operator on the CPU and for a trivial Part. A band has at
+/// Tilings to try for the output of Part `last`; none for what is a group of its own. A band has at
 /// least two rows or columns.
 fn tilings(graph: &CascaderGraph, last: PartId, trivial: &TrivialParts, options: &Options) -> Vec<Tiling> {
     if graph.kernel(last).is_none() || trivial.holds(last) {
@@ -157,7 +158,7 @@ fn sink(graph: &CascaderGraph, first: PartId, last: PartId) -> PartId {
         let readers = &graph.consumers[graph.output(part)];
         readers.iter().copied().rfind(|&reader| reader <= last)
     };
-    if graph.kernel(first).is_none() || graph.outlives(graph.output(first), last) {
+    if graph.is_opaque(first) || graph.outlives(graph.output(first), last) {
         return first;
     }
     let Some(mut sink) = readers_end(first) else { return first };

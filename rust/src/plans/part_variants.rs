@@ -44,6 +44,13 @@ pub struct PartVariant {
     pub kernels: Cycles,
 }
 
+impl PartVariant {
+    /// Of an operator on the CPU, or of a feed.
+    fn elsewhere() -> PartVariant {
+        PartVariant { staging: Staging::InPlace, staged_bytes: 0, cycles: 0, kernels: Cycles::default() }
+    }
+}
+
 /// Stripes of one extent.
 pub struct Stripes {
     /// Their height in pixels, or their width; the last one may have fewer.
@@ -104,6 +111,9 @@ impl<'a> PartVariants<'a> {
     /// Every stripe height of Part `part`, or width, that is tried over its bands, ascending.
     pub fn in_stripes(&mut self, part: PartId, bands: &Bands) -> Vec<Stripes> {
         let roll = bands.tiling.roll;
+        if let Some(extent) = self.graph.feed_rows(part) {
+            return vec![Stripes { extent, variants: vec![PartVariant::elsewhere()] }];
+        }
         let shapes = shapes(&bands.boxes(part));
         let extents = stripe_extents(self.graph, self.options, part, roll).into_iter();
         extents.map(|extent| Stripes { extent, variants: self.striped(part, roll, extent, &shapes) }).collect()
@@ -118,12 +128,7 @@ impl<'a> PartVariants<'a> {
     /// PartVariants to run Part `part` unstriped: constants in place, staged whole, or staged in slices.
     pub fn unstriped(&mut self, part: PartId) -> Vec<PartVariant> {
         if self.graph.kernel(part).is_none() {
-            return vec![PartVariant {
-                staging: Staging::InPlace,
-                staged_bytes: 0,
-                cycles: 0,
-                kernels: Cycles::default(),
-            }];
+            return vec![PartVariant::elsewhere()];
         }
         let plane = self.graph.tensors[self.graph.output(part)].plane;
         let whole = Shape { along: plane[0], across: plane[1], count: 1 };

@@ -52,7 +52,7 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
         match &graph.parts[plan.first].work {
             Work::Opaque { workspace_bytes, .. } => builder.call(plan.first, *workspace_bytes),
             Work::Npu(_) if plan.staging[0] == Staging::Sliced => builder.slices(plan)?,
-            Work::Npu(_) => builder.cascade(plan)?,
+            Work::Npu(_) | Work::Feed { .. } => builder.cascade(plan)?,
         }
     }
     if expected.index() != graph.parts.len() {
@@ -62,10 +62,31 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
     builder.place_for_callers();
     builder.program.tensor_buffers = builder.whole;
     let mut program = builder.program;
+    await_last_rows(graph, &mut program);
     load_tables(graph, &mut program.steps);
     set_lifetimes(graph, &mut program);
     debug_assert!(program.buffers.iter().all(is_tiled), "windows that do not follow one another");
     Ok(program)
+}
+
+/// Await the last rows that arrive while the device works: put a feed of no rows ahead of their first reader.
+///
+/// Without a reader, or in a whole tensor, they are awaited at once: they are not counted any longer.
+fn await_last_rows(graph: &CascaderGraph, program: &mut Program) {
+    let ahead = |step: &Step| matches!(step, Step::Feed { part, .. } if graph.arrives_ahead(*part));
+    let Some(at) = program.steps.iter().rposition(ahead) else { return };
+    let Step::Feed { part, output } = program.steps[at].clone() else { return };
+    let buffer = &program.buffers[output.buffer];
+    let rows = output.region.spans[0];
+    let reads = |step: &Step| {
+        let Step::Stripe(stripe) = step else { return false };
+        let mut views = stripe.inputs.iter().filter(|view| view.buffer == output.buffer);
+        views.any(|view| view.capacity[0] != buffer.capacity[0] || view.region.spans[0].end > rows.start)
+    };
+    let rolls = matches!(buffer.content, Content::Rolling(..));
+    let first = program.steps[at..].iter().position(reads).filter(|_| rolls).unwrap_or(1);
+    let region = Region { spans: [Span::new(rows.end, rows.end), output.region.spans[1]] };
+    program.steps.insert(at + first, Step::Feed { part, output: View { region, ..output } });
 }
 
 /// The buffers that a Part's constants are copied to: of all, or piece by piece; None where there are none to copy.
@@ -242,7 +263,14 @@ impl Builder<'_> {
             }
         }
         for step in program.steps.iter_mut().rev() {
-            let Step::Stripe(stripe) = step else { continue };
+            let stripe = match step {
+                Step::Stripe(stripe) => stripe,
+                Step::Feed { part, output } if *part >= plan.first => {
+                    output.capacity = program.buffers[output.buffer].capacity;
+                    continue;
+                }
+                _ => continue,
+            };
             if stripe.part < plan.first {
                 break;
             }
@@ -270,6 +298,14 @@ impl Builder<'_> {
         let roll = plan.tiling.roll;
         let offset = plan.offset(part);
         let region = Region::oriented(roll, span, boxes[offset][1]);
+        if graph.feed_rows(part).is_some() {
+            if let Some(buffer) = buffers[offset] {
+                let origin = self.origin(roll, buffer, boxes[offset]);
+                let output = View { buffer, region, origin, capacity: [0, 0], in_rows: true };
+                self.program.steps.push(Step::Feed { part, output });
+            }
+            return Ok(());
+        }
         let cascade = Cascade { plan, boxes, buffers };
         let joining = graph.kernel(part).filter(|kernel| !kernel.joined.is_empty());
         // Those of the operations that are joined whose boxes meet the stripe.

@@ -10,6 +10,7 @@ use crate::model::ids::{Id, PartId, TensorId};
 use crate::model::memory::Memories;
 use crate::model::plan::{CopiedTensor, Plan, Staging};
 use crate::schedule::stripe_order::is_interior;
+use crate::stripe::Tiling;
 
 /// A fault in a set of Plans.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -69,7 +70,14 @@ pub(super) fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expec
         return fault("stripes and bands are at least 1");
     }
     check_copied(graph, plan, index)?;
-    let opaque = plan.parts().any(|part| graph.kernel(part).is_none());
+    if graph.is_fed(plan.parts()) && (plan.tiling != Tiling::WHOLE_ROWS || plan.backwards) {
+        return fault("what arrives row by row is used in stripes of rows, from the first one on, and in one band");
+    }
+    let other_rows = |(&stripe, part): (&i64, PartId)| graph.feed_rows(part).is_some_and(|rows| rows != stripe);
+    if plan.stripes.iter().zip(plan.parts()).any(other_rows) {
+        return fault("a feed has as many rows as are handed over at once");
+    }
+    let opaque = plan.parts().any(|part| graph.is_opaque(part));
     if opaque && plan.is_cascade() {
         return fault("an opaque part cannot be cascaded");
     }

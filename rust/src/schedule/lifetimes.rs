@@ -74,7 +74,7 @@ pub fn set_lifetimes(graph: &CascaderGraph, program: &mut Program) {
         buffer.last_step = rows.used.iter().copied().max().unwrap_or(0) + 1;
         buffer.windows = windows(rows, buffer.size_bytes / rows.written.len() as u64);
     }
-    rest(program);
+    rest(graph, program);
     share_steps(graph, program);
     hold_state(graph, program);
 }
@@ -141,6 +141,7 @@ pub fn live_windows(buffer: &Buffer) -> Vec<LiveWindow> {
 fn accesses(graph: &CascaderGraph, program: &Program) -> IdVec<BufferId, Rows> {
     let mut rows: IdVec<BufferId, Rows> =
         program.buffers.iter().map(|b| Rows::new(rows_of(b.content, b.capacity))).collect();
+    let mut arriving: Option<View> = None;
     for (step, action) in (0u32..).zip(&program.steps) {
         match action {
             Step::Copy { moved, buffer, .. } => {
@@ -162,6 +163,14 @@ fn accesses(graph: &CascaderGraph, program: &Program) -> IdVec<BufferId, Rows> {
                 }
                 let span = touched(program, &stripe.output, &rows[stripe.output.buffer]);
                 rows[stripe.output.buffer].write(span, step);
+            }
+            Step::Feed { part, output } => {
+                // Rows that arrive meanwhile are written until the next ones are wanted.
+                let before = arriving.replace(*output).filter(|_| graph.arrives_ahead(*part));
+                for view in before.iter().chain([output]) {
+                    let span = touched(program, view, &rows[view.buffer]);
+                    rows[view.buffer].write(span, step);
+                }
             }
             Step::Call { part, workspace } => {
                 let description = &graph.parts[*part];
@@ -283,14 +292,25 @@ impl Rolling {
 
 /// Set the windows of rolling buffers: nothing of one is live from the last read of all that it holds to the next
 /// write.
-fn rest(program: &mut Program) {
+fn rest(graph: &CascaderGraph, program: &mut Program) {
     let mut rolling: IdVec<BufferId, Option<Rolling>> = program.buffers.iter().map(Rolling::of).collect();
+    let mut arriving: Option<View> = None;
     for (step, action) in (0u32..).zip(&program.steps) {
-        let Step::Stripe(stripe) = action else { continue };
-        for view in &stripe.inputs {
+        let (inputs, output) = match action {
+            Step::Stripe(stripe) => (&stripe.inputs[..], &stripe.output),
+            Step::Feed { part, output } => {
+                let before = arriving.replace(*output).filter(|_| graph.arrives_ahead(*part));
+                before.iter().for_each(|view| {
+                    rolling[view.buffer].iter_mut().for_each(|buffer| buffer.read(view, step));
+                });
+                (&[][..], output)
+            }
+            _ => continue,
+        };
+        for view in inputs {
             rolling[view.buffer].iter_mut().for_each(|buffer| buffer.read(view, step));
         }
-        rolling[stripe.output.buffer].iter_mut().for_each(|buffer| buffer.write(&stripe.output, step));
+        rolling[output.buffer].iter_mut().for_each(|buffer| buffer.write(output, step));
     }
     for (buffer, rolling) in program.buffers.iter_mut().zip(rolling.into_items()) {
         let Some(spans) = rolling.map(Rolling::spans).filter(|spans| spans.len() > 1) else { continue };

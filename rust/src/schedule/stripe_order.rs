@@ -176,5 +176,10 @@ fn wanted_of(
             }
         }
     }
+    if let (Some(rows), false) = (graph.feed_rows(part), found[0].is_empty()) {
+        // They arrive from the first one on, as wide as they are.
+        let end = (found[0].end + rows - 1) / rows * rows;
+        return [Span::new(0, end.min(plane[0])), Span::new(0, plane[1])];
+    }
     found.map(|span| Span::new(span.start / multiple * multiple, span.end))
 }

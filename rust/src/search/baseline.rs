@@ -35,20 +35,14 @@ pub fn uncascaded(graph: &CascaderGraph) -> Vec<Plan> {
     graph
         .parts
         .ids()
-        .map(|part| {
-            let stripe = match graph.kernel(part) {
-                Some(_) => graph.tensors[graph.output(part)].plane[0],
-                None => 1,
-            };
-            Plan {
-                first: part,
-                last: part,
-                tiling: Tiling::WHOLE_ROWS,
-                backwards: false,
-                stripes: vec![stripe],
-                staging: vec![Staging::InPlace],
-                copied: Vec::new(),
-            }
+        .map(|part| Plan {
+            first: part,
+            last: part,
+            tiling: Tiling::WHOLE_ROWS,
+            backwards: false,
+            stripes: vec![graph.uncut_rows(part)],
+            staging: vec![Staging::InPlace],
+            copied: Vec::new(),
         })
         .collect()
 }

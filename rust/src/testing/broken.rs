@@ -6,12 +6,12 @@ use crate::model::graph::CascaderGraph;
 use crate::model::ids::{BufferId, PartId, Piece};
 use crate::model::operation::OperationKind;
 use crate::model::plan::{Plan, Staging};
-use crate::model::program::{CopySource, Program, Step, Stripe, View};
+use crate::model::program::{CopySource, LiveWindow, Program, Step, Stripe, View};
 use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
 use crate::search::uncascaded;
 use crate::stripe::{Axis, Region, Span, Tiling};
-use crate::testing::networks::{Network, INPUT};
+use crate::testing::networks::{fed_in_rows, Network, INPUT};
 use crate::testing::schedules::network;
 
 /// A cascade of three layers with a residual, whose programs the tests below break.
@@ -97,6 +97,59 @@ fn a_repeated_stripe_is_noticed() {
     }
     program.steps.push(last);
     assert!(matches!(check(&graph, &program), Err(Complaint::Repeated { .. })));
+}
+
+/// Two windows whose input arrives a row at a time, row by row.
+fn fed(ahead: bool) -> (CascaderGraph, Program) {
+    let mut net = Network::new([12, 8], 16);
+    let t = net.window(INPUT, OperationKind::Depthwise, 3, 2, 16);
+    let t = net.window(t, OperationKind::Depthwise, 3, 1, 16);
+    let graph = fed_in_rows(&net.finish(t), 1, ahead);
+    let (first, last) = (PartId(0), PartId(2));
+    let (stripes, staging) = (vec![1; 3], vec![Staging::InPlace; 3]);
+    let plan = Plan { first, last, tiling: Tiling::WHOLE_ROWS, backwards: false, stripes, staging, copied: Vec::new() };
+    let program = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    assert_eq!(check(&graph, &program), Ok(()));
+    (graph, program)
+}
+
+fn feeds(program: &Program) -> Vec<usize> {
+    (0..program.steps.len()).filter(|&step| matches!(program.steps[step], Step::Feed { .. })).collect()
+}
+
+#[test]
+fn rows_out_of_order_are_noticed() {
+    for ahead in [false, true] {
+        let (graph, mut program) = fed(ahead);
+        let feeds = feeds(&program);
+        assert_eq!(feeds.len(), 12 + usize::from(ahead));
+        program.steps.swap(feeds[3], feeds[4]);
+        assert!(matches!(check(&graph, &program), Err(Complaint::Unordered { fed: 3, start: 4, .. })));
+    }
+}
+
+#[test]
+fn rows_that_are_still_on_their_way_are_noticed() {
+    let (graph, mut program) = fed(true);
+    // Without the feed behind them the last rows never arrive.
+    let last = feeds(&program)[12];
+    let stripe = program.steps[last + 1].clone();
+    program.steps[last] = stripe;
+    assert!(matches!(check(&graph, &program), Err(Complaint::Missing { .. })));
+    // A buffer is another one's while rows arrive in it.
+    let (graph, mut program) = fed(true);
+    let at = feeds(&program)[2];
+    let Step::Feed { output, .. } = program.steps[at].clone() else { unreachable!() };
+    let buffer = &mut program.buffers[output.buffer];
+    let (steps, high) = ([buffer.first_step, at as u32 + 1, at as u32 + 2, buffer.last_step], buffer.size_bytes);
+    let window = |period: usize| LiveWindow {
+        first_step: steps[period],
+        last_step: steps[period + 1],
+        low: 0,
+        high: if period == 1 { 0 } else { high },
+    };
+    buffer.windows = (0..3).map(window).collect();
+    assert!(matches!(check(&graph, &program), Err(Complaint::Dead { .. })));
 }
 
 /// Two branches that are joined and read again, row by row.

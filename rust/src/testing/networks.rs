@@ -375,6 +375,15 @@ pub fn fed_from_flash(graph: &CascaderGraph) -> CascaderGraph {
     CascaderGraph::new(tensors, parts, device).expect("nothing but the device reads it")
 }
 
+/// A network whose input arrives in feeds of `rows` rows, before they are used or a feed ahead.
+pub fn fed_in_rows(graph: &CascaderGraph, rows: i64, ahead: bool) -> CascaderGraph {
+    let CascaderGraph { mut tensors, parts, device, .. } = graph.clone();
+    tensors[INPUT].is_input = false;
+    let feed = Part { name: "feed".into(), inputs: Vec::new(), outputs: vec![INPUT], work: Work::Feed { rows, ahead } };
+    let parts: Vec<Part> = std::iter::once(feed).chain(parts.into_items()).collect();
+    CascaderGraph::new(tensors, parts.into(), device).expect("a feed ahead of all")
+}
+
 /// MobileNetV1 1.0/224 up to its last pointwise convolution.
 pub fn mobilenet_v1() -> CascaderGraph {
     let mut net = Network::new([224, 224], 3);

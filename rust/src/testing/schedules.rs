@@ -19,7 +19,9 @@ use crate::search::arena;
 use crate::search::{arrange, search, uncascaded};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::testing::counted_bytes::counted_bytes;
-use crate::testing::networks::{device, device_of, fed_from_flash, realised, skips_rows, stacked, Network, INPUT};
+use crate::testing::networks::{
+    device, device_of, fed_from_flash, fed_in_rows, realised, skips_rows, stacked, Network, INPUT,
+};
 
 /// What a layer of `any_operations` is.
 #[derive(Clone, Copy, Debug)]
@@ -158,17 +160,16 @@ pub fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, resh
     net.finish(t)
 }
 
-/// Chains with residuals, joins and views, the input among the tensors or in flash.
+/// Chains with residuals, joins and views; the input lies among the tensors or in flash, or arrives row by row.
 pub fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
     let layers = prop::collection::vec((any::<bool>(), prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..4), 1..6);
-    (5i64..24, 5i64..24, layers, any::<[bool; 2]>(), 0usize..8).prop_map(
-        |(height, width, layers, choices, reshaped)| {
-            let [residual, external] = choices;
+    (5i64..24, 5i64..24, layers, any::<bool>(), (0usize..8, 0i64..11)).prop_map(
+        |(height, width, layers, residual, (reshaped, input))| {
             let graph = network([height, width], &layers, residual, reshaped);
-            if external {
-                fed_from_flash(&graph)
-            } else {
-                graph
+            match input {
+                0..=2 => graph,
+                3..=4 => fed_from_flash(&graph),
+                rows => fed_in_rows(&graph, 1 + rows % 3, rows > 7),
             }
         },
     )
@@ -204,8 +205,12 @@ pub fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bo
             staging: vec![whole(staged); count],
             copied: Vec::new(),
         };
+        let fed = plan.parts().find_map(|part| Some((plan.offset(part), graph.feed_rows(part)?)));
+        if let Some((offset, rows)) = fed {
+            (plan.tiling, plan.backwards, plan.stripes[offset]) = (Tiling::WHOLE_ROWS, false, rows);
+        }
         let across = graph.tensors[graph.output(last)].plane[roll.other() as usize];
-        if (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
+        if fed.is_none() && (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
             plan.tiling.tiles = tiles.min((across as u32).div_ceil(graph.stripe_multiple(last) as u32));
         }
         plans.push(plan);
@@ -366,7 +371,8 @@ fn reads_everything(graph: &CascaderGraph) -> bool {
     let all = |part: &Part, axis: Axis| {
         let out = Span::new(0, graph.tensors[part.outputs[0]].plane[axis as usize]);
         part.inputs.iter().all(|input| {
-            graph.needed(input, axis, out) == Span::new(0, graph.tensors[input.tensor].plane[axis as usize])
+            let all = Span::new(0, graph.tensors[input.tensor].plane[axis as usize]);
+            !graph.is_aligned(input, axis) || graph.seen(input, axis, out) == all
         })
     };
     graph.parts.iter().all(|part| axes.iter().all(|&axis| all(part, axis))) && !skips_rows(graph)

@@ -191,7 +191,7 @@ static void tvmgen_mixed_set_bases(struct tvmgen_mixed_job* job, uint32_t region
   job->base_addr_size[2] = (regions & 4u) != 0 ? TVMGEN_MIXED_WORKSPACE_SIZE : 0;
 }
 
-static int32_t tvmgen_mixed_begin(struct tvmgen_mixed_job* job, struct tvmgen_mixed_inputs* inputs, struct tvmgen_mixed_outputs* outputs, struct tvmgen_mixed_devices* devices)
+static int32_t tvmgen_mixed_open(struct tvmgen_mixed_job* job, struct tvmgen_mixed_inputs* inputs, struct tvmgen_mixed_outputs* outputs, struct tvmgen_mixed_devices* devices)
 {
   int32_t status = tvmgen_mixed_prepare(inputs, outputs);
 
@@ -205,7 +205,7 @@ static int32_t tvmgen_mixed_begin(struct tvmgen_mixed_job* job, struct tvmgen_mi
   return status;
 }
 
-static int32_t tvmgen_mixed_end(struct tvmgen_mixed_job* job, int32_t status)
+static int32_t tvmgen_mixed_close(struct tvmgen_mixed_job* job, int32_t status)
 {
   tvmgen_mixed_release(job);
   if (status == TVMGEN_MIXED_OK) {
@@ -259,7 +259,7 @@ static int32_t tvmgen_mixed_one(struct tvmgen_mixed_job* job)
 int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs, struct tvmgen_mixed_outputs* outputs, struct tvmgen_mixed_devices* devices)
 {
   struct tvmgen_mixed_job job;
-  int32_t status = tvmgen_mixed_begin(&job, inputs, outputs, devices);
+  int32_t status = tvmgen_mixed_open(&job, inputs, outputs, devices);
 
   if (status != TVMGEN_MIXED_OK) {
     return status;
@@ -270,7 +270,7 @@ int32_t tvmgen_mixed_run(struct tvmgen_mixed_inputs* inputs, struct tvmgen_mixed
   if (devices != NULL) {
     devices->driver_result = job.driver_result;
   }
-  return tvmgen_mixed_end(&job, status);
+  return tvmgen_mixed_close(&job, status);
 }
 
 #if ETHOSCADE_ETHOSU_ASYNC
@@ -294,9 +294,9 @@ static int32_t tvmgen_mixed_go_on(struct tvmgen_mixed_job* job)
       return TVMGEN_MIXED_RUNNING;
     }
     ETHOSCADE_AFTER_CALL("mixed", job->call, TVMGEN_MIXED_NPU_REFUSED);
-    return tvmgen_mixed_end(job, TVMGEN_MIXED_NPU_REFUSED);
+    return tvmgen_mixed_close(job, TVMGEN_MIXED_NPU_REFUSED);
   }
-  return tvmgen_mixed_end(job, TVMGEN_MIXED_OK);
+  return tvmgen_mixed_close(job, TVMGEN_MIXED_OK);
 }
 
 int32_t tvmgen_mixed_run_async(struct tvmgen_mixed_job* job, struct tvmgen_mixed_inputs* inputs, struct tvmgen_mixed_outputs* outputs, struct tvmgen_mixed_devices* devices)
@@ -306,7 +306,7 @@ int32_t tvmgen_mixed_run_async(struct tvmgen_mixed_job* job, struct tvmgen_mixed
   if (job == NULL) {
     return TVMGEN_MIXED_POINTER_MISSING;
   }
-  status = tvmgen_mixed_begin(job, inputs, outputs, devices);
+  status = tvmgen_mixed_open(job, inputs, outputs, devices);
   if (status != TVMGEN_MIXED_OK) {
     return status;
   }
@@ -338,7 +338,7 @@ int32_t tvmgen_mixed_wait(struct tvmgen_mixed_job* job, int32_t block)
     status = job->driver_result == 0 ? TVMGEN_MIXED_OK : TVMGEN_MIXED_NPU_FAILED;
     ETHOSCADE_AFTER_CALL("mixed", job->call, status);
     ++job->call;
-    status = status == TVMGEN_MIXED_OK ? tvmgen_mixed_go_on(job) : tvmgen_mixed_end(job, status);
+    status = status == TVMGEN_MIXED_OK ? tvmgen_mixed_go_on(job) : tvmgen_mixed_close(job, status);
     if (status != TVMGEN_MIXED_RUNNING || !block) {
       return status;
     }

@@ -5,10 +5,10 @@ Owns that file's text; the parts about memory, the driver and state come from th
 
 from __future__ import annotations
 
-from ..artifact import NpuCall
+from ..artifact import FeedCall, NpuCall
 from ..layout import distinct_payloads
 from ..operations import INPUT_REGION
-from . import driver, graph, header, identity, memory, state, status
+from . import driver, graph, header, identity, memory, state, status, stream
 from .data import words
 from .module import Module
 from .regions import used
@@ -50,12 +50,15 @@ def text(module: Module) -> str:
         _prepare(module),
     ]
     if module.has_npu:
-        parts += [driver.reserve(module), _bases(module), _begin_and_end(module), _one(module), _run(module)]
-        parts.append(_asynchronous(module))
+        parts += [driver.reserve(module), _bases(module), _open_and_close(module), _one(module)]
+        if module.feeds:
+            parts.append(stream.functions(module, header.begin_parameters(module), header.run_parameters(module)))
+        else:
+            parts += [_run(module), _asynchronous(module)]
     else:
         parts.append(_run_on_cpu(module))
     if module.options.has_graph:
-        parts += [] if module.has_npu else [_begin_and_end(module), _one(module)]
+        parts += [] if module.has_npu else [_open_and_close(module), _one(module)]
         parts.append(graph.steps(module, header.run_parameters(module), header.run_parameters(module, named=False)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -83,23 +86,27 @@ def _table(module: Module) -> str:
         functions = ",\n".join(f"  {prefix}_cpu_{number}" for number in module.cpu_bodies)
         return f"static {module.cpu_returns} (*const {prefix}_calls[{size}])(uint8_t* arena) = {{\n{functions}\n}};"
     payloads = {payload: number for number, payload in enumerate(distinct_payloads(artifact))}
-    rows = []
+    rows, rest = [], ", 0u, 0u" if module.feeds else ""
+    where = "  uint32_t offset;\n  uint32_t rows;\n" if module.feeds else ""
+    what = ", or rows that arrive in the arena" if module.feeds else ""
     for number, call in enumerate(artifact.calls):
         if isinstance(call, NpuCall):
             regions = used(call.payload)
             bits = sum(1 << region for region in (range(_regions(module)) if regions is None else regions))
             symbol = module.payload(payloads[call.payload])
-            rows.append(f"  {{{symbol}, {len(call.payload)}, {bits}u, NULL}}")
+            rows.append(f"  {{{symbol}, {len(call.payload)}, {bits}u, NULL{rest}}}")
+        elif isinstance(call, FeedCall):
+            rows.append(stream.row(module, call))
         else:
-            rows.append(f"  {{NULL, 0, 0u, {prefix}_cpu_{number}}}")
+            rows.append(f"  {{NULL, 0, 0u, {prefix}_cpu_{number}{rest}}}")
     listed = ",\n".join(rows)
-    return f"""/* A program of the NPU with a bit for each region that it uses, or an operator on the CPU. */
+    return f"""/* A program of the NPU with a bit for each region that it uses, or an operator on the CPU{what}. */
 struct {prefix}_call {{
   const uint32_t* payload;
   int payload_size;
   uint32_t regions;
   {module.cpu_returns} (*cpu)(uint8_t* arena);
-}};
+{where}}};
 
 static const struct {prefix}_call {prefix}_calls[{size}] = {{
 {listed}
@@ -142,14 +149,16 @@ def _map(module: Module, what: str, indices: tuple[int, ...]) -> str:
 def _prepare(module: Module) -> str:
     """Checks of all that the caller brings, before anything is written; then the state and the inputs."""
     prefix, ok = module.prefix, f"{module.macro}_{status.OK.name}"
-    parameters = [p for p in header.run_parameters(module) if not p.endswith("devices")]
+    parameters = [p for p in header.begin_parameters(module) if not p.endswith("devices")]
     missing, copies, line = "", "", f"{module.macro}_CACHE_LINE_BYTES"
     if not module.options.workspace_io:
-        pointers = [f"inputs->{module.tensor_names[i]}" for i in module.inputs]
-        pointers += [f"outputs->{module.tensor_names[i]}" for i in module.outputs]
-        absent = " || ".join(["inputs == NULL", "outputs == NULL", *(f"{pointer} == NULL" for pointer in pointers)])
+        ends = {"inputs": module.inputs, "outputs": module.outputs}
+        if module.feeds:
+            del ends["inputs"]
+        pointers = [f"{what}->{module.tensor_names[index]}" for what, indices in ends.items() for index in indices]
+        absent = " || ".join([*(f"{what} == NULL" for what in ends), *(f"{pointer} == NULL" for pointer in pointers)])
         missing = f"  if ({absent}) {{\n    return {module.macro}_{status.POINTER_MISSING.name};\n  }}\n"
-        inside = tuple(index for index in module.inputs if index not in module.external)
+        inside = tuple(index for index in module.inputs if index not in module.artifact.elsewhere)
         copies = _copies(module, "inputs", inside, "places.{0}", "inputs->{0}")
     odd = " || ".join(f"(uintptr_t)inputs->{module.tensor_names[i]} % {line} != 0" for i in module.external)
     if odd:
@@ -286,18 +295,23 @@ def _lines_of(module: Module, index: int) -> str:
     return f"({module.tensor(index).size_bytes} + {line} - 1) / {line} * {line}"
 
 
-def _begin_and_end(module: Module) -> str:
+def _open_and_close(module: Module) -> str:
     prefix, ok = module.prefix, f"{module.macro}_{status.OK.name}"
-    parameters = ", ".join([f"struct {prefix}_job* job", *header.run_parameters(module)])
-    arguments = ", ".join(p for p in header.run_parameters(module, named=False) if p != "devices")
+    parameters = ", ".join([f"struct {prefix}_job* job", *header.begin_parameters(module)])
+    arguments = ", ".join(p for p in header.begin_parameters(module, named=False) if p != "devices")
     kept = "    job->workspace_pools = workspace_pools;\n" if module.has_pools else ""
     kept += "" if module.options.workspace_io else "    job->outputs = *outputs;\n"
     kept += "    job->inputs = *inputs;\n" if module.external else ""
-    kept += f"    job->driver_result = 0;\n    status = {prefix}_reserve(job, devices);\n" if module.has_npu else ""
+    kept += "    job->driver_result = 0;\n" if module.has_npu else ""
+    if module.feeds:
+        # Each step reserves the driver for itself, so that a run that is given up keeps none.
+        kept += "    job->driver = NULL;\n    job->is_reserved = 0;\n    job->devices = devices;\n"
+    elif module.has_npu:
+        kept += f"    status = {prefix}_reserve(job, devices);\n"
     released = f"  {prefix}_release(job);\n" if module.has_npu else ""
     finish = _finish(module, "job->outputs.", "job->workspace_pools" if module.has_pools else "", "job->arena")
     ending = f"  if (status == {ok}) {{\n{_indented(finish)}  }}\n" if finish else ""
-    return f"""static int32_t {prefix}_begin({parameters})
+    return f"""static int32_t {prefix}_open({parameters})
 {{
   int32_t status = {prefix}_prepare({arguments});
 
@@ -308,7 +322,7 @@ def _begin_and_end(module: Module) -> str:
   return status;
 }}
 
-static int32_t {prefix}_end(struct {prefix}_job* job, int32_t status)
+static int32_t {prefix}_close(struct {prefix}_job* job, int32_t status)
 {{
 {released}{ending}  return status;
 }}"""
@@ -355,7 +369,7 @@ def _run(module: Module) -> str:
     return f"""int32_t {prefix}_run({", ".join(header.run_parameters(module))})
 {{
   struct {prefix}_job job;
-  int32_t status = {prefix}_begin({arguments});
+  int32_t status = {prefix}_open({arguments});
 
   if (status != {ok}) {{
     return status;
@@ -366,7 +380,7 @@ def _run(module: Module) -> str:
   if (devices != NULL) {{
     devices->driver_result = job.driver_result;
   }}
-  return {prefix}_end(&job, status);
+  return {prefix}_close(&job, status);
 }}"""
 
 
@@ -381,7 +395,7 @@ def _asynchronous(module: Module) -> str:
     on_cpu = [f"{called};", f'ETHOSCADE_AFTER_CALL("{module.name}", job->call, {result});']
     if module.cpu_statuses:
         on_cpu = [f"const int32_t {on_cpu[0]}\n", *on_cpu[1:], f"if (status != {ok}) {{"]
-        on_cpu += [f"  return {prefix}_end(job, status);", "}"]
+        on_cpu += [f"  return {prefix}_close(job, status);", "}"]
     told = "".join(f"      {line}\n" for line in on_cpu)
     return f"""#if ETHOSCADE_ETHOSU_ASYNC
 /* Calls until the NPU is at work or all is done. */
@@ -402,9 +416,9 @@ static int32_t {prefix}_go_on(struct {prefix}_job* job)
       return {running};
     }}
     ETHOSCADE_AFTER_CALL("{module.name}", job->call, {refused});
-    return {prefix}_end(job, {refused});
+    return {prefix}_close(job, {refused});
   }}
-  return {prefix}_end(job, {ok});
+  return {prefix}_close(job, {ok});
 }}
 
 int32_t {prefix}_run_async({parameters})
@@ -414,7 +428,7 @@ int32_t {prefix}_run_async({parameters})
   if (job == NULL) {{
     return {missing};
   }}
-  status = {prefix}_begin(job, {arguments});
+  status = {prefix}_open(job, {arguments});
   if (status != {ok}) {{
     return status;
   }}
@@ -437,7 +451,7 @@ int32_t {prefix}_wait(struct {prefix}_job* job, int32_t block)
     status = job->driver_result == 0 ? {ok} : {failed};
     ETHOSCADE_AFTER_CALL("{module.name}", job->call, status);
     ++job->call;
-    status = status == {ok} ? {prefix}_go_on(job) : {prefix}_end(job, status);
+    status = status == {ok} ? {prefix}_go_on(job) : {prefix}_close(job, status);
     if (status != {running} || !block) {{
       return status;
     }}

@@ -85,11 +85,11 @@ def steps(module: Module, run_parameters: Sequence[str], run_arguments: Sequence
     if (status != {ok}) {{
       job->call = {macro}_CALLS + 1;
     }}
-    return {prefix}_end(job, status);
+    return {prefix}_close(job, status);
   }}
 """
     else:
-        begun = f"status == {ok} ? {prefix}_end(job, {ok}) : status"
+        begun = f"status == {ok} ? {prefix}_close(job, {ok}) : status"
     programs = "".join(
         f"""
 
@@ -106,7 +106,7 @@ int32_t {name}(struct {prefix}_job* job)
   if (job == NULL) {{
     return {missing};
   }}
-  status = {prefix}_begin({arguments});
+  status = {prefix}_open({arguments});
   return {begun};
 }}
 

@@ -6,7 +6,7 @@ Owns the order and the words of the header; what is said of memory, statuses and
 from __future__ import annotations
 
 from ..operations import INPUT_REGION
-from . import driver, graph, identity, memory, state, status
+from . import driver, graph, identity, memory, state, status, stream
 from .module import Module
 from .names import comment
 
@@ -23,6 +23,7 @@ def text(module: Module) -> str:
         identity.macros(module), *(_tensor_macros(module, index) for index in _ends(module)), _calls(module),
         memory.macros(module), driver.ASYNC_DEFAULT if module.has_npu else "",
         graph.macros(module) if module.options.has_graph else "",
+        stream.macros(module),
     )  # fmt: skip
     declared = _paragraphs(
         f"/* Input tensor pointers{_where_external(module)}. */\n{_struct(module, 'inputs', module.inputs)}",
@@ -34,7 +35,7 @@ def text(module: Module) -> str:
         _maps(module),
         state.declaration(module.prefix, memory_parameter(module)) if module.has_state else "",
         _job(module),
-        _async(module),
+        stream.declarations(module, begin_parameters(module)) if module.feeds else _async(module),
         graph.declarations(module, run_parameters(module)) if module.options.has_graph else "",
         _call_name(module),
         memory.own_arena(module),
@@ -80,6 +81,12 @@ def run_parameters(module: Module, *, named: bool = True) -> list[str]:
     if module.has_npu:
         parameters.append((f"struct {prefix}_devices*", "devices"))
     return [f"{kind} {name}" if named else name for kind, name in parameters]
+
+
+def begin_parameters(module: Module, *, named: bool = True) -> list[str]:
+    """The parameters by which a run begins: without inputs where their rows arrive later."""
+    parameters = run_parameters(module, named=named)
+    return parameters[1:] if module.feeds else parameters
 
 
 def memory_parameter(module: Module) -> str:
@@ -156,8 +163,10 @@ def _run(module: Module) -> str:
         ends = "Inputs are where the functions below say, and so are outputs afterwards."
     else:
         ends = "Nothing is copied for a pointer to the places that the functions below tell."
-    if module.external:
+    if module.artifact.elsewhere:
         ends = "Inputs stay where they are; no output is copied to the place that the function below tells."
+    if module.feeds:
+        ends = "Its rows are copied from the caller's input as they are wanted."
     alone = "Not reentrant: every run uses the same arena." if not module.has_pools else (
         "Reentrant in different pools."
     )  # fmt: skip
@@ -166,7 +175,7 @@ def _run(module: Module) -> str:
 
 def _maps(module: Module) -> str:
     prefix, parameter = module.prefix, memory_parameter(module)
-    if module.external:
+    if module.artifact.elsewhere:
         return f"""/* Where outputs lie in the arena, valid until the next run; inputs are the caller's, and NULL. */
 struct {prefix}_inputs {prefix}_map_inputs({parameter});
 struct {prefix}_outputs {prefix}_map_outputs({parameter});"""
@@ -187,6 +196,7 @@ def _job(module: Module) -> str:
     count = INPUT_REGION + len(module.external)
     bases = f"  uint64_t base_addr[{count}];\n  size_t base_addr_size[{count}];\n" if module.has_npu else ""
     outputs += f"  struct {prefix}_inputs inputs;\n" if module.external else ""
+    outputs += f"  struct {prefix}_devices* devices;\n" if module.feeds else ""
     reserved = "  int32_t is_reserved;\n  int driver_result;\n" if module.has_npu else ""
     private = "what is in it but driver_result" if module.has_npu else "what is in it"
     return f"""/* A run on its way; {private} is the sources' business. */

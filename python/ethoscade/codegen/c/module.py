@@ -10,7 +10,7 @@ from dataclasses import field
 from ...errors import CodegenError
 from ...ir import Graph, Operator, Tensor
 from ...util.records import dataclass
-from ..artifact import Artifact, CpuCall
+from ..artifact import Artifact, CpuCall, FeedCall
 from ..c_kernels import Source, written
 from ..c_kernels.chosen import replaced
 from ..layout import distinct_payloads, npu_calls, padded, verify
@@ -78,6 +78,11 @@ class Module:
         return self.artifact.external
 
     @property
+    def feeds(self) -> tuple[FeedCall, ...]:
+        """The arrivals of a streamed input's rows, in order; none where inputs are there as a whole."""
+        return self.artifact.feeds
+
+    @property
     def outputs(self) -> tuple[int, ...]:
         """The tensors that the caller gets, each once."""
         return tuple(dict.fromkeys(self.artifact.graph.handed_out))
@@ -110,9 +115,9 @@ class Module:
     def place(self, index: int, arena: str) -> str:
         """The C expression for where an input or output lies.
 
-        `arena` is that for the arena; an external input has NULL.
+        `arena` is that for the arena; an input that is not there has NULL.
         """
-        if index in self.external:
+        if index in self.artifact.elsewhere:
             return "NULL"
         if self.tensor(index).is_constant:
             return f"(void*)(uintptr_t){self.constant(index)}"
@@ -158,12 +163,10 @@ def make(artifact: Artifact, options: COptions) -> Module:
             f"'{artifact.name}' keeps state in its arena from one run to the next (variable "
             f"'{graph.variables[0].name}'): it cannot share the arena with other networks; compile it by itself"
         )
-    if artifact.external and (options.workspace_io or options.has_graph):
+    if artifact.elsewhere and (options.workspace_io or options.has_graph):
         choice = "workspace_io, by which inputs stay in the arena," if options.workspace_io else "executor 'graph'"
-        raise CodegenError(
-            f"'{artifact.name}' reads its inputs in a memory of their own, which {choice} has no word for: leave one "
-            f"of the two out"
-        )
+        does = "takes its input row by row" if artifact.feeds else "reads its inputs in a memory of their own"
+        raise CodegenError(f"'{artifact.name}' {does}, which {choice} has no word for: leave one of the two out")
     outer = {index: graph.tensors[index].name for index in (*graph.given, *graph.handed_out)}
     name = options.module_name or module_identifier(artifact.name)
     module = Module(artifact, options, name, tensor_identifiers(outer))

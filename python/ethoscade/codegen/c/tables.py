@@ -5,7 +5,7 @@ Owns these files' text. Numbers are spelled by `data`.
 
 from __future__ import annotations
 
-from ..artifact import NpuCall
+from ..artifact import CpuCall
 from . import data, header, identity, memory, status
 from .module import Module
 from .names import comment
@@ -59,7 +59,7 @@ def names(module: Module) -> str:
     """What is only for people: the names of statuses and calls."""
     prefix, artifact = module.prefix, module.artifact
     told = [
-        call.name if isinstance(call, NpuCall) else artifact.graph.operators[call.operator].name
+        artifact.graph.operators[call.operator].name if isinstance(call, CpuCall) else call.name
         for call in artifact.calls
     ]
     listed = ",\n".join(f'    "{_string(name)}"' for name in told)

@@ -96,9 +96,10 @@ impl Constants {
             let part = match step {
                 Step::Copy { moved: CopySource::Constants(part, _), .. } => *part,
                 Step::Stripe(stripe) => stripe.part,
-                Step::Copy { moved: CopySource::Tensor { .. }, .. } | Step::LoadTable { .. } | Step::Call { .. } => {
-                    continue
-                }
+                Step::Copy { moved: CopySource::Tensor { .. }, .. }
+                | Step::LoadTable { .. }
+                | Step::Feed { .. }
+                | Step::Call { .. } => continue,
             };
             let Some(kernel) = graph.kernel(part) else { continue };
             let source = match step {

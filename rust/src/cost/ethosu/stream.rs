@@ -110,7 +110,7 @@ impl Listener for Vec<Sent> {
     }
 }
 
-/// Cycles of all NPU runs of a program, one after the other; calls take no time but end a run.
+/// Cycles of all NPU runs of a program, one after the other; calls and feeds take no time but end a run.
 pub fn cycles(graph: &CascaderGraph, npu: &EthosU, program: &Program, placement: &Placement, memo: &mut Memo) -> u64 {
     let constants = Constants::new(graph, program);
     let placed = PlacedProgram { graph, npu, program, placement, constants };
@@ -130,9 +130,9 @@ pub fn commands(graph: &CascaderGraph, npu: &EthosU, program: &Program, placemen
     runs(program).map(|run| Stream::new(&placed, memo, Vec::new()).run(run).1).collect()
 }
 
-/// The steps between calls.
+/// The steps between calls and feeds.
 fn runs(program: &Program) -> impl Iterator<Item = &[Step]> {
-    program.steps.split(|step| matches!(step, Step::Call { .. })).filter(|run| !run.is_empty())
+    program.steps.split(|step| matches!(step, Step::Feed { .. } | Step::Call { .. })).filter(|run| !run.is_empty())
 }
 
 /// A program and where everything lies.
@@ -187,7 +187,7 @@ impl<'a, L: Listener> Stream<'a, L> {
                 Step::LoadTable { table, slot, .. } => self.table(*table, *slot),
                 Step::Stripe(stripe) => self.stripe(stripe),
                 // No command copies tensors, see `tensor_copy_cycles`.
-                Step::Copy { moved: CopySource::Tensor { .. }, .. } | Step::Call { .. } => {}
+                Step::Copy { moved: CopySource::Tensor { .. }, .. } | Step::Feed { .. } | Step::Call { .. } => {}
             }
         }
         self.push(Action::Stop);

@@ -104,6 +104,7 @@ impl From<GraphError> for PyErr {
                 set.set_item("value", fault)
             }),
             GraphError::External { tensor, .. } => raised(message, "external", |set| set.set_item("tensor", tensor)),
+            GraphError::Feed { part, .. } => raised(message, "feed", |set| set.set_item("part", part)),
             GraphError::Empty { tensor } => raised(message, "empty", |set| set.set_item("tensor", tensor)),
         }
     }
@@ -188,6 +189,12 @@ impl From<Complaint> for PyErr {
                 at(set, step, part)?;
                 set.set_item("value", found)?;
                 set.set_item("expected", expected)
+            }),
+            Complaint::Unordered { step, tensor, fed, start } => raised(message, "unordered", |set| {
+                set.set_item("step", step)?;
+                set.set_item("tensor", tensor)?;
+                set.set_item("value", start)?;
+                set.set_item("expected", fed)
             }),
             Complaint::Repeated { step, part, tensor, y, x } => raised(message, "repeated", |set| {
                 at(set, step, part)?;

@@ -76,6 +76,8 @@ struct PartSpec {
     kernel: Option<OperationSpec>,
     workspace_bytes: u64,
     overlay: Option<u64>,
+    feed_rows: Option<i64>,
+    feed_ahead: bool,
 }
 
 /// Parts and tensors on a device, verified.
@@ -161,9 +163,10 @@ fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
 
 fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
     let inputs = spec.inputs.iter().map(InputSpec::build).collect::<PyResult<_>>()?;
-    let work = match spec.kernel {
-        Some(kernel) => graph::Work::Npu(Box::new(kernel.build()?)),
-        None => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes, overlay: spec.overlay },
+    let work = match (spec.kernel, spec.feed_rows) {
+        (Some(kernel), _) => graph::Work::Npu(Box::new(kernel.build()?)),
+        (None, Some(rows)) => graph::Work::Feed { rows, ahead: spec.feed_ahead },
+        (None, None) => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes, overlay: spec.overlay },
     };
     Ok(graph::Part { name: spec.name, inputs, outputs: spec.outputs.into_iter().map(TensorId).collect(), work })
 }

@@ -259,6 +259,32 @@ impl PyCallOperator {
     }
 }
 
+/// Rows of an input, handed over by its caller, and where they lie.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "Feed", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyFeed {
+    tensor: u32,
+    output: PySlab,
+}
+
+#[pymethods]
+impl PyFeed {
+    #[new]
+    fn new(tensor: u32, output: PyRef<'_, PySlab>) -> PyFeed {
+        PyFeed { tensor, output: output.clone() }
+    }
+    #[getter]
+    fn cycles(&self) -> u64 {
+        0
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, PySlab)) {
+        (class::<PyFeed>(py), (self.tensor, self.output.clone()))
+    }
+    fn __repr__(&self) -> String {
+        format!("Feed(tensor={}, output={})", self.tensor, self.output.__repr__())
+    }
+}
+
 /// A step, whichever it is.
 #[derive(FromPyObject, IntoPyObject)]
 pub enum PyStep<'py> {
@@ -266,6 +292,7 @@ pub enum PyStep<'py> {
     Copy(Bound<'py, PyCopyConstants>),
     Table(Bound<'py, PyLoadTable>),
     Move(Bound<'py, PyCopyTensor>),
+    Feed(Bound<'py, PyFeed>),
     Call(Bound<'py, PyCallOperator>),
 }
 
@@ -287,6 +314,10 @@ pub fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyRe
             PyStep::Move(Bound::new(py, copy)?)
         }
         Step::Stripe(stripe) => PyStep::Stripe(Bound::new(py, to_stripe(graph, stripe))?),
+        Step::Feed { part, output } => {
+            let (tensor, output) = (graph.part_numbers[*part], PySlab::from(output));
+            PyStep::Feed(Bound::new(py, PyFeed { tensor, output })?)
+        }
         Step::Call { part, workspace } => {
             let (operator, workspace) = (graph.part_numbers[*part], workspace.map(number_of));
             PyStep::Call(Bound::new(py, PyCallOperator { operator, workspace })?)
@@ -349,5 +380,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyCopyConstants>()?;
     module.add_class::<PyLoadTable>()?;
     module.add_class::<PyCopyTensor>()?;
+    module.add_class::<PyFeed>()?;
     module.add_class::<PyCallOperator>()
 }

@@ -1,0 +1,52 @@
+"""A streamed input: its rows arrive in order, each once, and are used as they come.
+
+Owns which input that is, why it cannot be, and the Part that stands for the arrival of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..errors import ConfigError
+from ..ir import Graph
+from ..targets.target import Streaming
+from .specs import PartSpec, TensorSpec
+
+
+def streamed_input(graph: Graph) -> int:
+    """The index of the streamed input. Raises `ConfigError` for a network with another number of inputs than one."""
+    given = list(dict.fromkeys(graph.given))
+    if len(given) != 1:
+        raise ConfigError(
+            f"'{graph.name}' has {len(given)} inputs, and rows of one alone can arrive in order; leave stream_input out"
+        )
+    return given[0]
+
+
+def as_it_arrives(
+    graph: Graph, tensor: TensorSpec, readers: Sequence[PartSpec], number: int, streaming: Streaming
+) -> tuple[TensorSpec, PartSpec]:
+    """The streamed input as a Part makes it, and this Part.
+
+    `readers` are the Parts that read it, `number` is its dense id, `streaming` says in which pieces it arrives. Raises
+    `ConfigError` for an input of one row or without a reader, and for one that an operator on the CPU reads, which
+    must be whole.
+    """
+    if not readers:
+        raise ConfigError(f"no operator reads input '{tensor.name}' of '{graph.name}'; leave stream_input out")
+    on_cpu = next((part for part in readers if part.kernel is None), None)
+    if on_cpu is not None:
+        raise ConfigError(
+            f"operator '{on_cpu.name}' on the CPU reads input '{tensor.name}' as a whole; with io='int8' (--io int8) a "
+            f"QUANTIZE at the border is the caller's, else leave stream_input out"
+        )
+    height, width = tensor.plane
+    if height == 1:
+        raise ConfigError(
+            f"input '{tensor.name}' of '{graph.name}' has a single row, of {width} pixels, which arrives at once; "
+            f"leave stream_input out"
+        )
+    rows = min(streaming.rows, height)
+    arrival = PartSpec(f"rows of {tensor.name}", (), (number,), None, feed_rows=rows, feed_ahead=streaming.is_ahead)
+    return replace(tensor, is_input=False), arrival
