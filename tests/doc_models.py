@@ -44,3 +44,13 @@ def spoken(path: str = "kws.tflite") -> None:
     x = builder.fully_connected(builder.mean(x), 12, name="scores")
     builder.softmax(x)
     Path(path).write_bytes(builder.build())
+
+
+def wake_word(path: str = "wake_word.tflite") -> None:
+    """Separable convolutions along time without padding, in windows of 30 rows."""
+    builder = ModelBuilder(name="wake_word", seed=5)
+    x = builder.input((1, 30, 1, 40), name="features")
+    for kernel, channels in ((3, 32), (5, 32), (10, 32), (15, 16)):
+        x = builder.conv2d(builder.depthwise(x, (kernel, 1), padding="VALID"), channels, 1, activation=Activation.RELU)
+    builder.softmax(builder.fully_connected(builder.reshape(x, (1, 16)), 3))
+    Path(path).write_bytes(builder.build())

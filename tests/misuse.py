@@ -40,8 +40,8 @@ MADE_BY_THE_LIBRARY = frozenset(
         "Accelerator", "Address", "Advice", "BoardDescription", "Check", "Compiled", "CompiledMany", "Curve", "Hazard",
         "KernelDetail",
         "Library", "Memories", "NpuReport", "NpuRun", "NpuWarning", "OperatorRow", "OperatorSummary", "OperatorTable",
-        "OperatorTiming", "Placement", "PoolOverflowError", "Prepared", "ProgramPlacement", "SweepRow", "Streaming",
-        "Target", "TimedCommand", "TimingReport", "Traffic",
+        "OperatorTiming", "Placement", "PoolOverflowError", "Prepared", "ProgramPlacement", "Sliding", "SweepRow",
+        "Streaming", "Target", "TimedCommand", "TimingReport", "Traffic",
     }
 )  # fmt: skip
 # Types that carry numbers and are held to them where they are used.
@@ -145,6 +145,7 @@ def _right_arguments() -> dict[str, dict[str, Any]]:
         "Prepared.within": {"budget": 1 << 16},
         "ethoscade.check": {"model": MODEL},
         "ethoscade.plan": {"model": MODEL, "device": devices.cortex_m55()},
+        "ethoscade.slide": {"model": MODEL},
         "ethoscade.simulate": {"source": saved, "inputs": inputs},
         "Curve.fastest_within": {"budget": 100_000},
         "Compiled.explain": {},
@@ -253,7 +254,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
             if inspect.isfunction(value) and value.__module__ in {m.__name__ for m in MODULES} | {
                 "ethoscade.memory.csv", "ethoscade.pipeline.check", "ethoscade.pipeline.many",
                 "ethoscade.pipeline.planning", "ethoscade.pipeline.prepared", "ethoscade.run.execution",
-                "ethoscade.sweeps.driver",
+                "ethoscade.sliding.file", "ethoscade.sweeps.driver",
             }:  # fmt: skip
                 if module is ethoscade or value.__module__ in (module.__name__, "ethoscade.memory.csv"):
                     yield f"{module.__name__.split('.')[-1]}.{name}", value

@@ -150,6 +150,11 @@ BELOW: dict[str, set[str]] = {
         "errors", "util.arguments", "util.files", "targets.target", "codegen", "pipeline.compiled", "pipeline.compiler",
         "pipeline.prepared",
     },
+    "sliding": set(),
+    "sliding.rows": {"errors", "ir", "ir.attributes", "ir.operators"},
+    "sliding.file": {
+        "errors", "util.arguments", "ir", "frontend", "rewrites", "judge.reference", "sliding.rows",
+    },
     "project": {
         "errors", "_core", "util.arguments", "util.files", "ir", "lowering", "codegen", "judge.verification",
         "run.simulator",
@@ -170,13 +175,13 @@ BELOW: dict[str, set[str]] = {
         "frontend", "rewrites", "lowering", "memory.model", "memory", "judge.verification", "codegen",
         "run.compiled_file", "run.execution", "run.judgement", "run.pairing", "pipeline.borders", "pipeline.compiled",
         "pipeline.compiler", "pipeline.many", "pipeline.prepared", "project", "report", "trace", "page", "targets.cpus",
-        "pipeline.check", "targets.device_files", "pipeline.planning", "sweeps",
+        "pipeline.check", "targets.device_files", "pipeline.planning", "sweeps", "analysis.macs", "sliding.file",
     },
     "__main__": {"errors", "_core", "cli", "report"},
     "__init__": {
         "errors", "_core", "targets.cpus", "targets.devices", "targets.target", "run.execution", "run.simulator",
         "analysis.addresses", "pipeline.compiled", "pipeline.many", "pipeline.planning", "pipeline.prepared",
-        "analysis.table", "project", "analysis.advice", "pipeline.check", "sweeps", "pipeline.curve",
+        "analysis.table", "project", "analysis.advice", "pipeline.check", "sweeps", "pipeline.curve", "sliding.file",
     },
 }  # fmt: skip
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .project.folder import connect
     from .run import simulator
     from .run.execution import simulate
+    from .sliding.file import Sliding, slide
     from .sweeps.driver import sweep
     from .sweeps.rows import SweepRow
     from .targets import cpus as cpus
@@ -88,6 +89,7 @@ __all__ = [
     "ProjectError",
     "SchedulingError",
     "SimulationError",
+    "Sliding",
     "SweepError",
     "SweepRow",
     "UnsupportedOperatorError",
@@ -102,6 +104,7 @@ __all__ = [
     "prepare",
     "simulate",
     "simulator",
+    "slide",
     "sweep",
 ]
 
@@ -126,6 +129,8 @@ _HOMES = {
     "connect": "project.folder",
     "frontier": "pipeline.prepared",
     "plan": "pipeline.planning",
+    "Sliding": "sliding.file",
+    "slide": "sliding.file",
     "prepare": "pipeline.prepared",
     "simulate": "run.execution",
     "sweep": "sweeps.driver",

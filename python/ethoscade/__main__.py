@@ -40,6 +40,7 @@ _COMMANDS = {
     "build": ("projects", "add_build", "build a project's firmware"),
     "flash": ("projects", "add_flash", "build a project's firmware and bring it to the board"),
     "run": ("projects", "add_run", "run a project, or a model on an emulated board, and compare with the reference"),
+    "slide": ("slide", "add_arguments", "make a network of a sliding window take only new rows"),
     "plan": ("plan", "add_arguments", "print arena against cycles on a device by description"),
     "plan-memory": ("plan_memory", "add_arguments", "place buffers of a CSV file in memory"),
     "list-configs": ("list_configs", "add_arguments", "list boards, accelerators and what a vela.ini has"),

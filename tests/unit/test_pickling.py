@@ -121,6 +121,7 @@ def results() -> tuple[Any, ...]:
         joined.cpu_time("cortex-m4"),
         compiled.simulate(inputs),
         ethoscade.compile(tiny_conv(), stream_input=2),
+        ethoscade.slide(tiny_conv()),
         compiled.timing(),
         compiled.record(),
         ethoscade.plan(tiny_conv(), devices.cortex_m55()),

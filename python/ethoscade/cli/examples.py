@@ -42,6 +42,7 @@ _OF: Mapping[str, Sequence[tuple[str, str]]] = {
         ("simulate out/net_ethosu.tflite --inputs in.npz --outputs out.npz", "inputs and outputs by name"),
         ("simulate out/net_vela.tflite --reference net.tflite --timing", "compared with the model; what it costs"),
     ),
+    "slide": (("slide wakeword.tflite --rows 2 -o wakeword_2.tflite", "two new rows in each run, exactly"),),
     "explore": (("explore out/net_ethosu.tflite -o graphs", "files that Model Explorer opens"),),
     "new": (("new --template qemu-mps3-an547 board net.tflite --sram 64KiB", "a project for QEMU's Cortex-M55"),),
     "build": (("build board", "the firmware, and what takes memory in it"),),

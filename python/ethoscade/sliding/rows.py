@@ -1,0 +1,197 @@
+"""Which rows of each tensor are new when a window slides, and how many of the runs before are kept.
+
+A tensor along time has one row for each step. When the window slides by some of them, all of its rows move on by
+as many places, and only the last ones are new, as long as no row depends on where in the window it lies. An operator
+that needs more than the new rows reads them behind those that are kept.
+
+Owns these rows. An operator of which nothing is known reads the whole window, so that every network can slide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from types import MappingProxyType
+
+from ..errors import ConfigError
+from ..ir import Graph, Operator, Window
+from ..ir.attributes import ConcatenationAttrs, ConvAttrs, FullyConnectedAttrs, PoolAttrs
+from ..ir.operators import RESHAPES
+from ..util.frozen import FrozenMap
+from ..util.records import dataclass
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """Rows along a dimension: `rows` in the whole window, of which the last `new` are made in a run.
+
+    The dimension has `unit` elements for each row: more than 1 where a row is flattened.
+    """
+
+    axis: int
+    rows: int
+    new: int
+    unit: int = 1
+
+
+@dataclass(frozen=True)
+class SlidingRows:
+    """What becomes of a network.
+
+    `times` has the tensors of which only new rows are made, by index. `reads` says how many rows before the new ones an
+    operator (by index) reads of such a tensor. `whole` are the operators that read all of the window.
+    """
+
+    times: Mapping[int, TimeAxis]
+    reads: Mapping[tuple[int, int], int]
+    whole: tuple[int, ...]
+
+    def kept(self, tensor: int) -> int:
+        """Rows of the runs before, as many as are kept of a tensor."""
+        return max((rows for (_, read), rows in self.reads.items() if read == tensor), default=0)
+
+
+Passed = tuple[int, TimeAxis]
+"""Rows an operator reads before the new ones of its inputs along time, and what it makes."""
+
+
+def sliding_rows(graph: Graph, rows: int) -> SlidingRows:
+    """The rows of a network whose window slides by `rows` rows of its input in each run.
+
+    Raises `ConfigError` for a network with state or with several inputs, for an input without rows, and for more rows
+    than its window has.
+    """
+    given = tuple(dict.fromkeys(graph.given))
+    if graph.variables or any(tensor.is_variable for tensor in graph.tensors):
+        raise ConfigError(f"'{graph.name}' keeps state from run to run already; only a network without state can slide")
+    if len(given) != 1:
+        raise ConfigError(f"'{graph.name}' has {len(given)} inputs; a network of one can slide")
+    time = _of_input(graph, given[0], rows)
+    times, reads, whole = {given[0]: time}, dict[tuple[int, int], int](), list[int]()
+    for index, op in enumerate(graph.operators):
+        along = dict.fromkeys(t for t in op.inputs if t is not None and t in times)
+        if not along:
+            continue
+        passed = _passed(graph, op, times)
+        if passed is None:
+            whole.append(index)
+            reads.update(((index, t), times[t].rows - times[t].new) for t in along)
+            continue
+        reads.update(((index, t), passed[0]) for t in along)
+        if passed[1].new < passed[1].rows:
+            times.update(dict.fromkeys(op.outputs, passed[1]))
+    return SlidingRows(FrozenMap(times), FrozenMap(reads), tuple(whole))
+
+
+def _of_input(graph: Graph, index: int, new: int) -> TimeAxis:
+    """Time in the input: its first dimension of several elements, or, flattened, of the RESHAPE reading it."""
+    tensor = graph.tensors[index]
+    shape = tensor.shape
+    readers = [graph.operators[i] for i in graph.consumers().get(index, ())]
+    if len(shape) < 3 and len(readers) == 1 and readers[0].kind in RESHAPES:
+        shape = graph.made(readers[0]).shape
+    axis, rows = next(((axis, extent) for axis, extent in enumerate(shape) if extent > 1), (0, 1))
+    if axis == 0 or len(shape) < 3:
+        raise ConfigError(
+            f"input '{tensor.name}' of '{graph.name}' is {tensor.shape}; a network slides along the first dimension "
+            f"behind the batch, which is 1, and at least one more dimension must follow"
+        )
+    if not 1 <= new < rows:
+        raise ConfigError(f"rows is {new}; the window of '{graph.name}' has {rows} rows, and slides by 1 to {rows - 1}")
+    if shape is tensor.shape:
+        return TimeAxis(axis, rows, new)
+    return TimeAxis(len(tensor.shape) - 1, rows, new, tensor.shape[-1] // rows)
+
+
+def _passed(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+    """What an operator reads and makes if it makes rows alike wherever they lie; None of any other."""
+    rule = _RULES.get(op.kind) if op.opaque is None else None
+    return None if rule is None else rule(graph, op, times)
+
+
+def _windowed(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+    """A window reads what it needs beyond its stride, and rows at the end taken by no window."""
+    time, window = times.get(op.input(0)), op.attrs.window if isinstance(op.attrs, ConvAttrs | PoolAttrs) else None
+    if time is None or window is None or time.unit > 1 or any(t in times for t in op.inputs[1:] if t is not None):
+        return None
+    along = _along(window, time.axis)
+    if along is None:
+        return None
+    taken, stride = along
+    left = (time.rows - taken) % stride
+    before, made = taken - stride + left, graph.made(op).shape[time.axis]
+    if time.new % stride or before < 0 or time.new // stride > made:
+        return None
+    return before, TimeAxis(time.axis, made, time.new // stride)
+
+
+def _along(window: Window, axis: int) -> tuple[int, int] | None:
+    """Rows taken by a window along an axis, and its stride; None where it pads the axis."""
+    if axis == 1 and not (window.pad_top or window.pad_bottom):
+        return (window.kernel_h - 1) * window.dilation_h + 1, window.stride_h
+    if axis == 2 and not (window.pad_left or window.pad_right):
+        return (window.kernel_w - 1) * window.dilation_w + 1, window.stride_w
+    return None
+
+
+def _element_wise(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+    """Operands along time are alike, and all others are the same for every row."""
+    shape = graph.made(op).shape
+    found = {times[t] for t in op.inputs if t is not None and t in times}
+    others = [graph.tensors[t] for t in op.inputs if t is not None and t not in times]
+    (time,) = found if len(found) == 1 else (None,)
+    if time is None:
+        return None
+    behind = len(shape) - time.axis
+    if any(len(tensor.shape) >= behind and tensor.shape[-behind] != 1 for tensor in others):
+        return None
+    alike = all(graph.tensors[t].shape == shape for t in op.inputs if t is not None and t in times)
+    return (0, time) if alike else None
+
+
+def _by_last_axis(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+    """Each row for itself, along the last axis."""
+    time = times.get(op.input(0))
+    if time is None or time.axis >= len(graph.read(op).shape) - 1:
+        return None
+    return 0, time
+
+
+def _fully_connected(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+    keeps = op.attributes(FullyConnectedAttrs).keep_num_dims
+    return _by_last_axis(graph, op, times) if keeps and op.inputs[0] in times else None
+
+
+def _joined(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+    """Along another axis than time, of inputs all along it."""
+    found = {times.get(t) for t in op.inputs if t is not None}
+    (time,) = found if len(found) == 1 else (None,)
+    return None if time is None or op.attributes(ConcatenationAttrs).axis == time.axis else (0, time)
+
+
+def _reshaped(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+    """Rows stay rows where they are what the first dimension of several elements counts."""
+    time, shape = times.get(op.input(0)), graph.made(op).shape
+    if time is None or prod(graph.read(op).shape[: time.axis]) > 1:
+        return None
+    axis, extent = next(((axis, extent) for axis, extent in enumerate(shape) if extent > 1), (0, 1))
+    if extent % time.rows or prod(graph.read(op).shape) != prod(shape):
+        return None
+    return 0, TimeAxis(axis, time.rows, time.new, extent // time.rows)
+
+
+_RowRule = Callable[[Graph, Operator, Mapping[int, TimeAxis]], Passed | None]
+_RULES: Mapping[str, _RowRule] = MappingProxyType(
+    dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"), _windowed)
+    | dict.fromkeys(
+        (
+            "ABS", "ADD", "DEQUANTIZE", "DIV", "ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC",
+            "MAXIMUM", "MINIMUM", "MUL", "NEG", "PRELU", "QUANTIZE", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1",
+            "RSQRT", "SQRT", "SQUARED_DIFFERENCE", "SUB", "TANH",
+        ),
+        _element_wise,
+    )
+    | dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"), _by_last_axis)
+    | dict.fromkeys(RESHAPES, _reshaped)
+    | {"FULLY_CONNECTED": _fully_connected, "CONCATENATION": _joined}
+)  # fmt: skip
