@@ -232,7 +232,8 @@ def _probe(module: Module, is_async: bool, given_up: int | None = None) -> str:
         memory = "&pools"
     after = []
     if io:
-        for what, tensors in (("inputs", module.inputs), ("outputs", module.outputs)):
+        inputs = () if module.feeds else module.inputs
+        for what, tensors in (("inputs", inputs), ("outputs", module.outputs)):
             copies = []
             for place, t in enumerate(tensors):
                 ends = (f"map.{names[t]}", f"in[{place}]") if what == "inputs" else (f"out[{place}]", f"map.{names[t]}")
@@ -246,7 +247,7 @@ def _probe(module: Module, is_async: bool, given_up: int | None = None) -> str:
         arguments.append("&devices")
     run = f"{prefix}_run({', '.join(arguments)})"
     if given_up is not None:
-        before.append(_camera(module, arguments[1:], given_up))
+        before.append(_camera(module, arguments if io else arguments[1:], given_up))
         run = "status"
     if is_async:
         before.insert(1, f"  static struct {prefix}_job job;")

@@ -341,15 +341,12 @@ def test_a_border_of_floats_is_the_callers() -> None:
 def test_writers_that_take_inputs_as_a_whole_refuse(tmp_path: Path, capfd: Capture) -> None:
     with pytest.raises(CodegenError, match="TensorFlow Lite Micro takes inputs as a whole"):
         compiled("image").save(tmp_path / "net.tflite")
-    for options, named in (({"workspace_io": True}, "workspace_io"), ({"executor": "graph"}, "executor 'graph'")):
-        with pytest.raises(CodegenError, match=f"takes its input row by row, which .*{named}"):
-            compiled("image", line_bytes=32).write_c(tmp_path, **options)
+    with pytest.raises(CodegenError, match="takes its input row by row, which executor 'graph'"):
+        compiled("image", line_bytes=32).write_c(tmp_path, executor="graph")
     assert list(tmp_path.iterdir()) == []
     model = written(tmp_path / "net.tflite", image())
     status, _, err = run(["compile", model, "--stream-input", "2", "-o", str(tmp_path / "out")], capfd)
     assert status == 1 and "TensorFlow Lite Micro" in err and "Traceback" not in err
-    status, _, err = run(["new", "--template", "host", str(tmp_path / "project"), model, "--stream-input", "2"], capfd)
-    assert status == 1 and "a project's link writes inputs as a whole" in err and not (tmp_path / "project").exists()
     status, _, err = run(["compile", model, "--stream-input", "none"], capfd)
     assert status == 2 and "--stream-input" in err
 

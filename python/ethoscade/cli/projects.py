@@ -133,11 +133,6 @@ def _made(args: argparse.Namespace, folder: Path) -> tuple[Project, Template]:
             f"--input-memory is {args.input_memory}, and a project's inputs lie in its arena, where the link writes "
             f"them: write C by `ethoscade compile --emit c`, or leave it out"
         )
-    if args.stream_input is not None:
-        raise ConfigError(
-            f"--stream-input is {args.stream_input}, and a project's link writes inputs as a whole: write C by "
-            f"`ethoscade compile --emit c`, or leave it out"
-        )
     projects.check_free(folder)
     compiled = compile_as_told(args, is_c=True)
     options = replace(COptions(), module_name=args.module_name, weights=args.weights)
@@ -180,6 +175,7 @@ def _text(project: Project, template: Template, found: Trial) -> str:
         *_section_lines(found.sections),
     ]
     on_cpu = [call for call in found.times if call.where == "cpu"]
+    programs = sum(call.where == "npu" for call in found.times)
     unit = "ticks" if template.instructions_per_tick is None else "instructions"
     factor = template.instructions_per_tick or 1
     if on_cpu:
@@ -191,7 +187,6 @@ def _text(project: Project, template: Template, found: Trial) -> str:
             f"  {round(call.ticks * factor):>13,}  {call.kind:<{width}}  {name}"
             for call, name in zip(on_cpu, names, strict=True)
         ]
-    programs = len(found.times) - len(on_cpu)
     if programs:
         lines.append(f"{programs} NPU program{'s' if programs > 1 else ''}, executed by the simulator and not timed")
     return "\n".join(lines)

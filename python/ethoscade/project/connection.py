@@ -69,6 +69,7 @@ class Connection:
         self._calls = self._done = self._payload = self.ticks_per_second = 0
         self._stands = False
         self._written: set[str] = set()
+        self._rows = b""
         self._stream, self._patience, self._npu = stream, patience_seconds, npu
         self._frames = frames.Reader()
         # Other than that of whoever talked to the board before.
@@ -99,6 +100,8 @@ class Connection:
     def set_input(self, name: str, value: npt.ArrayLike) -> None:
         """Write an input, of the type and shape that the network wants. Wanted before every run.
 
+        Rows of a streamed input are written when the run wants them.
+
         Raises `ConfigError` for another type or shape, or a name that is no input, `ProjectError` while a run stands.
         """
         inputs = self.description.inputs
@@ -117,7 +120,11 @@ class Connection:
                 f"input '{name}' must be {place.dtype} of shape {place.shape}; given is {array.dtype} of shape "
                 f"{array.shape}"
             )
-        self._write(self._offset(place), np.ascontiguousarray(array).tobytes())
+        data = np.ascontiguousarray(array).tobytes()
+        if name == self.description.streamed_input:
+            self._rows = data
+        else:
+            self._write(self._offset(place), data)
         self._written.add(name)
         self._done = 0
 
@@ -235,6 +242,10 @@ class Connection:
             )
         self._calls = calls
         self._stands = self._done > 0
+        if self._stands and wanted.feeds:
+            # Its rows are those of another connection: it ends with what is there.
+            self._run_to(_TO_THE_END)
+            self._stands = False
 
     def _offset(self, place: TensorPlace) -> int:
         if place.offset is None:
@@ -263,6 +274,15 @@ class Connection:
                 f"input '{missing[0]}' was not set since the last run, and others may have its place by now"
             )
         self._written.clear()
+        for feed in self.description.feeds:
+            if (self._done if self._stands else 0) <= feed.call <= until:
+                self._run_to(feed.call)
+                self._stands = True
+                self._write(feed.offset, self._rows[feed.begin : feed.end])
+        if not self._stands or self._done <= until:
+            self._run_to(until)
+
+    def _run_to(self, until: int) -> None:
         status, self._done = _RUN.unpack(self._ask(Command.RUN, _WORD.pack(until)))
         if status:
             self._stands = False

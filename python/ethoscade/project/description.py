@@ -32,6 +32,7 @@ MODEL = "model.tflite"
 _SCHEMA_VERSION = 1
 _FAST = "it lies in the NPU's fast memory, which holds nothing once its program has ended"
 _CASCADED = "it never lies in the arena whole: operations of a cascade, or one operation, hand it on in parts"
+_ARRIVES = "its rows arrive in the arena a few at a time, and stay until they are read"
 _INSIDE = "an NPU program makes it, and may overwrite it before it ends"
 _MOST_BYTES = 1 << 28
 # The mailbox, and what copies of memory are rounded up by.
@@ -75,11 +76,24 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class CallSummary:
-    """A call of a run: an NPU program ("npu") or an operator ("cpu"), its `operator` kind, "" for a program."""
+    """A call of a run, where it happens, and its operator's kind.
+
+    "npu" is an NPU program and "cpu" an operator; "caller" is rows that the host hands over. Only operators have kinds.
+    """
 
     name: str
     where: str
     kind: str = ""
+
+
+@dataclass(frozen=True)
+class FeedPlace:
+    """Rows of a streamed input, bytes `begin` to `end` of it, to be written to `offset` behind `call`."""
+
+    call: int
+    offset: int
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -89,7 +103,8 @@ class Description:
     `sources` are the names of what is to be compiled of the emitted C. `build` is a number that the firmware tells, by
     which it is known to be made of these; `shared_bytes` is what a board without an NPU needs in common with the host
     where all memory is copied there. Of a network that calls CMSIS-NN, `cmsis_nn` is the library's folder, and
-    `cmsis_nn_sources` are those of its sources that are to be compiled, by their path in it.
+    `cmsis_nn_sources` are those of its sources that are to be compiled, by their path in it. `feeds` are the rows of
+    its input where that is streamed.
     """
 
     template: str
@@ -109,6 +124,12 @@ class Description:
     sources: tuple[str, ...]
     cmsis_nn: str = ""
     cmsis_nn_sources: tuple[str, ...] = ()
+    feeds: tuple[FeedPlace, ...] = ()
+
+    @property
+    def streamed_input(self) -> str | None:
+        """The input whose rows arrive one after the other."""
+        return self.inputs[0] if self.feeds else None
 
     def tensor(self, name: str) -> TensorPlace:
         """The tensor of that name. Raises `ProjectError` naming those that there are."""
@@ -142,11 +163,6 @@ def describe(
         raise ProjectError(
             f"output '{fixed.name}' of '{artifact.name}' is constant, and no board computes it: leave it out"
         )
-    if artifact.feeds:
-        raise ProjectError(
-            f"'{artifact.name}' takes its input row by row, and a project's link writes it as a whole: leave "
-            f"stream_input out"
-        )
     graph, payloads = artifact.graph, [len(call.payload) for call in npu_calls(artifact)]
     calls = []
     for call in artifact.calls:
@@ -154,7 +170,7 @@ def describe(
             operator = graph.operators[call.operator]
             calls.append(CallSummary(operator.name, "cpu", operator.kind))
         else:
-            calls.append(CallSummary(call.name, "npu"))
+            calls.append(CallSummary(call.name, "npu" if isinstance(call, NpuCall) else "caller"))
     memory = artifact.arena_bytes + (artifact.fast_bytes or 0)
     build = 0
     for name in sorted(sources):
@@ -175,6 +191,19 @@ def describe(
         tuple(graph.tensors[index].name for index in dict.fromkeys(graph.handed_out)),
         _tensors(artifact, bricks),
         tuple(name for name in sources if name.endswith((".c", ".S"))),
+        feeds=_feeds(artifact),
+    )
+
+
+def _feeds(artifact: Artifact) -> tuple[FeedPlace, ...]:
+    """Rows with the latest call to write them behind: their own, or, of rows ahead, the next feed."""
+    feeds = [(number, call) for number, call in enumerate(artifact.calls) if isinstance(call, FeedCall)]
+    due = [number for number, _ in feeds]
+    if any(feed.is_ahead for _, feed in feeds):
+        due = due[1:]
+    return tuple(
+        FeedPlace(number, feed.offset, feed.row * feed.row_bytes, (feed.row + feed.rows) * feed.row_bytes)
+        for number, (_, feed) in zip(due, feeds, strict=False)
     )
 
 
@@ -199,6 +228,7 @@ def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> 
             places.append(TensorPlace(name, dtype, shape, offset, begun, begun, _INSIDE, operations, bricks.get(index)))
         else:
             why = _FAST if index in artifact.fast_tensors else _CASCADED
+            why = _ARRIVES if any(feed.tensor == index for feed in artifact.feeds) else why
             places.append(TensorPlace(name, dtype, shape, None, reason=why))
     return tuple(places)
 
@@ -243,6 +273,7 @@ def _parsed(told: Any) -> Description:
     told["tensors"] = tuple(_place(place) for place in told["tensors"])
     lists = {name: tuple(told[name]) for name in ("inputs", "outputs", "sources")}
     lists["cmsis_nn_sources"] = tuple(told.get("cmsis_nn_sources", ()))
+    told["feeds"] = tuple(FeedPlace(**feed) for feed in told.get("feeds", ()))
     return Description(**{**told, **lists})
 
 

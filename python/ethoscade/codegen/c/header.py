@@ -86,7 +86,7 @@ def run_parameters(module: Module, *, named: bool = True) -> list[str]:
 def begin_parameters(module: Module, *, named: bool = True) -> list[str]:
     """The parameters by which a run begins: without inputs where their rows arrive later."""
     parameters = run_parameters(module, named=named)
-    return parameters[1:] if module.feeds else parameters
+    return parameters[1:] if module.feeds and not module.options.workspace_io else parameters
 
 
 def memory_parameter(module: Module) -> str:
@@ -120,9 +120,14 @@ def _describe(module: Module, index: int) -> str:
 
 
 def _calls(module: Module) -> str:
+    rows = (
+        " Rows that are wanted\n * are one as well, from the return that says so to the next step."
+        if module.feeds
+        else ""
+    )
     return (
         "/* Programs of the NPU and operators on the CPU, in order; the macros ETHOSCADE_BEFORE_CALL(network, number)\n"
-        " * and ETHOSCADE_AFTER_CALL(network, number, status), if you define them, surround each. */\n"
+        f" * and ETHOSCADE_AFTER_CALL(network, number, status), if you define them, surround each.{rows} */\n"
         f"#define {module.macro}_CALLS {len(module.artifact.calls)}"
     )
 
@@ -156,6 +161,8 @@ struct {module.prefix}_devices {{
 
 
 def _run(module: Module) -> str:
+    if module.feeds and module.options.workspace_io:
+        return ""
     prefix = module.prefix
     begun = f"int32_t {prefix}_run("
     parameters = (",\n" + " " * len(begun)).join(run_parameters(module)) or "void"

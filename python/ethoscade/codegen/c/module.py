@@ -163,7 +163,7 @@ def make(artifact: Artifact, options: COptions) -> Module:
             f"'{artifact.name}' keeps state in its arena from one run to the next (variable "
             f"'{graph.variables[0].name}'): it cannot share the arena with other networks; compile it by itself"
         )
-    if artifact.elsewhere and (options.workspace_io or options.has_graph):
+    if (options.has_graph and artifact.elsewhere) or (options.workspace_io and artifact.external):
         choice = "workspace_io, by which inputs stay in the arena," if options.workspace_io else "executor 'graph'"
         does = "takes its input row by row" if artifact.feeds else "reads its inputs in a memory of their own"
         raise CodegenError(f"'{artifact.name}' {does}, which {choice} has no word for: leave one of the two out")

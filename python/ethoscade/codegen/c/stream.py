@@ -33,14 +33,15 @@ def declarations(module: Module, begin_parameters: Sequence[str]) -> str:
     goes_on = f"When they are there, {prefix}_step goes on."
     if module.feeds[0].is_ahead:
         goes_on = (
-            f"Then {prefix}_step goes on with the\n * rows before these, which must be there; these may arrive "
-            "meanwhile. At the end no rows are wanted, for the last\n * ones to arrive."
+            f"Then {prefix}_step goes on with the rows before\n * these, which must be there; these may arrive "
+            "meanwhile. At the end no rows are wanted, for the last ones to arrive."
         )
     begun = f"int32_t {prefix}_begin("
     parameters = (",\n" + " " * len(begun)).join((f"struct {prefix}_job* job", *begin_parameters))
     return f"""/* A run whose input arrives row by row. {prefix}_begin and {prefix}_step return RUNNING while rows are
  * wanted, and OK once all is done. While they are wanted, {prefix}_want tells where the next ones go: so many
- * rows, the first one from `where` on, each `stride` bytes behind the one before. {goes_on}
+ * rows, the first one from `where` on, each `stride` bytes behind the one before.
+ * {goes_on}
  * A step waits for the NPU. Between two of them the NPU and its driver are free for others; the arena is not, until the
  * end. To give a run up, begin another. After a negative status the run has ended. */
 {begun}{parameters});
@@ -55,13 +56,20 @@ def row(module: Module, feed: FeedCall) -> str:
 
 def functions(module: Module, begin_parameters: Sequence[str], run_parameters: Sequence[str]) -> str:
     """The functions that begin and step, and the run of a whole input; parameters by type and name."""
+    parts = [_steps(module, begin_parameters)]
+    if not module.options.workspace_io:
+        parts.append(_run(module, begin_parameters, run_parameters))
+    return "\n\n".join(parts)
+
+
+def _steps(module: Module, begin_parameters: Sequence[str]) -> str:
     prefix, macro = module.prefix, module.macro
     ok, running, failed, missing = (
         f"{macro}_{s.name}" for s in (status.OK, status.RUNNING, status.NPU_FAILED, status.POINTER_MISSING)
     )
     parameters = ", ".join([f"struct {prefix}_job* job", *begin_parameters])
     arguments = ", ".join(["job", *(parameter.split()[-1] for parameter in begin_parameters)])
-    name, stride = module.tensor_names[module.feeds[0].tensor], module.feeds[0].row_bytes
+    told = f'ETHOSCADE_{{}}_CALL("{module.name}", job->call{{}});'
     return f"""/* Whether rows are what comes next. */
 static bool {prefix}_wants(const struct {prefix}_job* job)
 {{
@@ -75,6 +83,7 @@ static int32_t {prefix}_go_on(struct {prefix}_job* job)
   int32_t status;
 
   if ({prefix}_wants(job)) {{
+    {told.format("BEFORE", "")}
     return {running};
   }}
   status = {prefix}_reserve(job, job->devices);
@@ -86,6 +95,7 @@ static int32_t {prefix}_go_on(struct {prefix}_job* job)
   }}
   if (status == {ok} && job->call < {macro}_CALLS) {{
     {prefix}_release(job);
+    {told.format("BEFORE", "")}
     return {running};
   }}
   if (status != {ok}) {{
@@ -115,7 +125,7 @@ int32_t {prefix}_want(const struct {prefix}_job* job, uint8_t** where, uint32_t*
   }}
   *where = job->arena + {prefix}_calls[job->call].offset;
   *rows = {prefix}_calls[job->call].rows;
-  *stride = {stride};
+  *stride = {module.feeds[0].row_bytes};
   return {running};
 }}
 
@@ -127,11 +137,18 @@ int32_t {prefix}_step(struct {prefix}_job* job)
   if (job->call >= {macro}_CALLS) {{
     return job->call > {macro}_CALLS ? {failed} : {ok};
   }}
+  {told.format("AFTER", f", {ok}")}
   ++job->call;
   return {prefix}_go_on(job);
-}}
+}}"""
 
-int32_t {prefix}_run({", ".join(run_parameters)})
+
+def _run(module: Module, begin_parameters: Sequence[str], run_parameters: Sequence[str]) -> str:
+    prefix = module.prefix
+    running, missing = (f"{module.macro}_{s.name}" for s in (status.RUNNING, status.POINTER_MISSING))
+    arguments = ", ".join(["job", *(parameter.split()[-1] for parameter in begin_parameters)])
+    name = module.tensor_names[module.feeds[0].tensor]
+    return f"""int32_t {prefix}_run({", ".join(run_parameters)})
 {{
   struct {prefix}_job job;
   const uint8_t* from;

@@ -11,7 +11,16 @@ static uint64_t ticks[NETWORK_MACRO(CALLS) + 1];
 
 static int32_t run(void)
 {
-#if NETWORK_MACRO(NPU)
+#if NETWORK_IS_STREAMED
+  static struct NETWORK(job) job;
+  int32_t status = NETWORK(begin)(&job, NULL);
+
+  /* The host has a run stand behind a call that wants rows, and writes them. */
+  while (status == NETWORK_MACRO(RUNNING)) {
+    status = NETWORK(step)(&job);
+  }
+  return status;
+#elif NETWORK_MACRO(NPU)
   return NETWORK(run)(NULL);
 #else
   return NETWORK(run)();

@@ -1,0 +1,143 @@
+"""Projects whose input arrives row by row, by the host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import ethoscade
+import numpy as np
+import pytest
+from board_support import need, read_all
+from command_line_support import Capture, run, run_json, written
+from ethoscade.codegen.c.options import COptions
+from ethoscade.errors import ProjectError
+from ethoscade.frontend import read_tflite
+from ethoscade.judge import reference
+from ethoscade.judge.verification import random_inputs
+from ethoscade.project import description, folder
+from ethoscade.project.connection import Connection
+from ethoscade.project.template import Project
+from ethoscade.project.templates import TEMPLATES
+from ethoscade.testing import ModelBuilder, inverted_residuals
+
+HOST = TEMPLATES["host"]
+
+
+def image() -> bytes:
+    return inverted_residuals(resolution=32)
+
+
+def with_state() -> bytes:
+    b = ModelBuilder("with_state")
+    b.fully_connected(b.lstm(b.reshape(b.conv2d(b.input((1, 6, 1, 8), name="input"), 8, 1), (1, 6, 8)), 12), 4)
+    return b.build()
+
+
+def passed_through() -> bytes:
+    """The input is an output as well, so that all of it lies in the arena in the end."""
+    b = ModelBuilder("passed_through")
+    x = b.input((1, 8, 6, 8), name="input")
+    b.output(b.reshape(x, (1, 384)), b.conv2d(x, 8, 3))
+    return b.build()
+
+
+def operators_behind() -> bytes:
+    """The CPU reads what the NPU makes of the input."""
+    b = ModelBuilder("operators_behind")
+    x = b.conv2d(b.conv2d(b.input((1, 12, 12, 4), name="input"), 16, 3), 8, 3)
+    b.conv2d(b.resize_bilinear(x, (18, 18)), 8, 3)
+    return b.build()
+
+
+def made(target: Path, model: bytes, rows: int, ahead: bool) -> Project:
+    """A project on this machine, built."""
+    need(HOST)
+    artifact = ethoscade.compile(model, optimise="size", stream_input=rows, stream_ahead=ahead).artifact
+    project = folder.make(HOST, target, artifact, COptions())
+    folder.build(project, HOST)
+    return project
+
+
+@pytest.mark.parametrize("options", [["1"], ["3", "--stream-ahead"]], ids=["late", "ahead"])
+@pytest.mark.parametrize("model", [image, with_state, passed_through, operators_behind])
+def test_a_project_is_fed_and_is_the_reference(
+    model: Callable[[], bytes], options: list[str], tmp_path: Path, capfd: Capture
+) -> None:
+    need(HOST)
+    path, target = written(tmp_path / "net.tflite", model()), tmp_path / "project"
+    arguments = ["--optimise", "size", "--stream-input", *options]
+    assert run(["new", "--template", "host", str(target), path, *arguments], capfd)[0] == 0
+    found = run_json(["run", str(target), "--seeds", "2", "--runs", "2"], capfd)
+    assert found["verification"]["ok"] and found["verification"]["elements"] > 0
+    fed = [call["name"] for call in found["calls"] if call["where"] == "caller"]
+    assert len(fed) == len(description.read(target).feeds) + ("--stream-ahead" in options) and fed[0].startswith("rows")
+
+
+@pytest.mark.parametrize("model", [image, passed_through])
+def test_every_tensor_between_feeds_can_be_read(model: Callable[[], bytes], tmp_path: Path) -> None:
+    project = made(tmp_path / "project", model(), 2, ahead=False)
+    found, others = read_all(project.folder)
+    assert len(found) >= 3
+    given = project.description.inputs[0]
+    assert (given in found) == (model is passed_through), "where it is whole in the end"
+    if model is image:
+        assert "its rows arrive in the arena a few at a time" in others[given]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_run_stands_between_rows(tmp_path: Path, ahead: bool) -> None:
+    """At any call, also at one that wants rows; rows that come a feed too late are noticed."""
+    project = made(tmp_path / "project", image(), 2, ahead)
+    graph = read_tflite(image())
+    inputs = random_inputs(graph, 4)
+    (given,), (expected,) = inputs.items(), reference.run(graph, inputs).outputs.values()
+    with ethoscade.connect(project.folder) as board:
+        for step in (1, 3, 7):
+            board.set_input(*given)
+            for number in range(0, len(project.description.calls), step):
+                board.run_call(number)
+                assert board.done_calls == number + 1
+                with pytest.raises(ProjectError, match="cannot be written: a run stands"):
+                    board.set_input(*given)
+            (output,) = board.run().values()
+            np.testing.assert_array_equal(output, expected)
+        with pytest.raises(ProjectError, match="was not set since the last run"):
+            board.run()
+        assert {call.where for call in board.time()} == {"npu", "caller"}
+    feeds = project.description.feeds
+    late = [feed.call for feed in feeds[1:]]
+    moved = [replace(feed, call=call) for feed, call in zip(feeds, late, strict=False)]
+    wrong = replace(project.description, feeds=(*moved, feeds[-1]))
+    started = HOST.start(project)
+    with Connection(started.stream, wrong, npu=started.npu) as spoilt:
+        (output,) = spoilt.run(inputs).values()
+        assert not np.array_equal(output, expected)
+
+
+def test_who_comes_to_a_run_that_stands_begins_another(tmp_path: Path) -> None:
+    """The rows that it would still want are another connection's."""
+    project = made(tmp_path / "project", image(), 4, ahead=False)
+    graph = read_tflite(image())
+    first, second = (random_inputs(graph, seed) for seed in (1, 2))
+    board = HOST.start(project)
+    left = Connection(board.stream, project.description, npu=board.npu)
+    for name, value in first.items():
+        left.set_input(name, value)
+    left.run_call(3)
+    with Connection(board.stream, project.description, npu=board.npu) as other:
+        for inputs in (second, first):
+            (output,), (expected,) = other.run(inputs).values(), reference.run(graph, inputs).outputs.values()
+            np.testing.assert_array_equal(output, expected)
+
+
+def test_an_emulated_cortex_m55_is_fed(tmp_path: Path, capfd: Capture) -> None:
+    need(TEMPLATES["qemu-mps3-an547"], to_run=True)
+    path = written(tmp_path / "net.tflite", image())
+    status, out, err = run(
+        ["run", "--target", "qemu", path, "--stream-input", "2", "--optimise", "size", "--json"], capfd
+    )
+    assert (status, err) == (0, "")
+    assert json.loads(out)["verification"]["ok"]
