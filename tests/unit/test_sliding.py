@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import ethoscade
+import flatbuffers
 import numpy as np
 import numpy.typing as npt
 import pytest
 from command_line_support import Capture, run, run_json, written
-from ethoscade import ConfigError, ModelFormatError, VerificationError
+from ethoscade import ConfigError, EthoscadeError, ModelFormatError, VerificationError
 from ethoscade.frontend import read_tflite
 from ethoscade.ir import Activation, DType
 from ethoscade.sliding import file as sliding_file
@@ -18,6 +19,7 @@ from ethoscade.testing import ModelBuilder
 from ethoscade.testing.recorder import Value
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
 
 Values = npt.NDArray[np.generic]
 
@@ -144,9 +146,52 @@ def folded() -> bytes:
     return b.build()
 
 
+def gated() -> bytes:
+    """A gate made of the whole window: what it did to rows before is another thing in the next run."""
+    b = ModelBuilder("gated")
+    x = b.conv2d(b.input((1, 20, 2, 4), name="x"), 4, (3, 1), padding="VALID")
+    y = b.binary("MUL", x, b.unary("LOGISTIC", b.reshape(b.mean(x), (1, 1, 1, 4))))
+    b.output(b.conv2d(y, 4, (3, 1), padding="VALID"))
+    return b.build()
+
+
+def squeezed() -> bytes:
+    """A SQUEEZE that names no dimensions, and must not drop that of a single new row."""
+    b = ModelBuilder("squeezed")
+    x = b.squeeze(b.conv2d(b.input((1, 20, 1, 4), name="x"), 4, (3, 1), padding="VALID"))
+    b.conv2d(b.reshape(b.unary("TANH", x), (1, 18, 1, 4)), 4, (3, 1), padding="VALID")
+    return b.build()
+
+
+def flattened_twice() -> bytes:
+    b = ModelBuilder("flattened_twice")
+    x = b.input((1, 96), name="x")
+    b.output(*(b.conv2d(b.reshape(x, (1, 12, 4, 2)), 4, (k, 1), padding="VALID") for k in (2, 5)))
+    return b.build()
+
+
+def behind_its_tables() -> bytes:
+    """The buffers lie behind the FlatBuffer, as in files near 2 GiB."""
+    model = schema.ModelT.InitFromPackedBuf(bytearray(wake_word()), 0)
+    data = [(buffer, bytes(buffer.data)) for buffer in model.buffers if buffer.data is not None and len(buffer.data)]
+    start = 1 << 16
+    for buffer, held in data:
+        buffer.data, buffer.offset, buffer.size = None, start, len(held)
+        start += -(-len(held) // 16) * 16
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    tables = bytes(builder.Output())
+    assert len(tables) < 1 << 16
+    return tables.ljust(1 << 16, b"\0") + b"".join(held.ljust(-(-len(held) // 16) * 16, b"\0") for _, held in data)
+
+
 MODELS: dict[str, Callable[[], bytes]] = {
-    made.__name__: made for made in (wake_word, strided, flattened, branches, row_by_row, of_floats, padded, folded)
-}
+    made.__name__: made
+    for made in (
+        wake_word, strided, flattened, branches, row_by_row, of_floats, padded, folded, gated, squeezed,
+        flattened_twice, behind_its_tables,
+    )
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
@@ -184,6 +229,8 @@ def layer(b: ModelBuilder, x: Value, rng: np.random.Generator) -> Value:
         "relu": lambda: b.relu(x),
         "softmax": lambda: b.softmax(x),
         "joined": lambda: b.concatenate([x, x], axis=3),
+        "gated": lambda: b.binary("MUL", x, b.reshape(b.mean(x), (1, 1, 1, x.shape[3]))),
+        "constant": lambda: b.binary("MAXIMUM", x, b.constant(rng.normal(size=one_shape(x, rng)))),
         "conv": lambda: b.conv2d(x, 8, (taken, 1), stride=(stride, 1), padding="VALID"),
         "dilated": lambda: b.conv2d(x, 4, (taken, 1), dilation=(dilation, 1), padding="VALID"),
         "depthwise": lambda: b.depthwise(x, (taken, 1), stride=(stride, stride), padding="VALID"),
@@ -192,8 +239,13 @@ def layer(b: ModelBuilder, x: Value, rng: np.random.Generator) -> Value:
         "dense": lambda: b.fully_connected(x, 6, keep_num_dims=True),
         "reshaped": lambda: b.reshape(x, (1, height, 1, width * x.shape[3])),
     }
-    names = list(kinds) if fits else ["add", "relu", "softmax", "joined", "padded", "dense", "reshaped"]
-    return kinds[str(rng.choice(names))]()
+    of_windows = ("conv", "dilated", "depthwise", "pool")
+    return kinds[str(rng.choice([name for name in kinds if fits or name not in of_windows]))]()
+
+
+def one_shape(x: Value, rng: np.random.Generator) -> tuple[int, ...]:
+    """Of an operand that is repeated along some axes of a value."""
+    return tuple(extent if rng.integers(2) else 1 for extent in x.shape)
 
 
 def test_random_stacks_are_exact() -> None:
@@ -267,13 +319,31 @@ def vector() -> bytes:
     return b.build()
 
 
+def shaped(*shape: int, to: tuple[int, ...] | None = None) -> bytes:
+    b = ModelBuilder("shaped")
+    x = b.input(shape, name="x")
+    b.unary("TANH", x if to is None else b.reshape(x, to))
+    return b.build()
+
+
+def of_strange_zero() -> bytes:
+    model = schema.ModelT.InitFromPackedBuf(bytearray(wake_word()), 0)
+    model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].quantization.zeroPoint = [128]
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
 @pytest.mark.parametrize(
     ("model", "rows", "message"),
     [
         (two_inputs, 1, "has 2 inputs; a network of one can slide"),
         (vector, 1, "slides along the first dimension behind the batch"),
-        (wake_word, 0, "rows is 0; the window of 'model' has 30 rows, and slides by 1 to 29"),
-        (wake_word, 30, "rows is 30; the window"),
+        (lambda: shaped(49, 40, to=(1, 49, 40, 1)), 1, "slides along the first dimension behind the batch"),
+        (lambda: shaped(20, 20, to=(1, 20, 20, 1)), 1, "slides along the first dimension behind the batch"),
+        (lambda: shaped(1, 1, 1, 64), 1, "at least one more dimension must follow"),
+        (wake_word, 0, "rows is 0"),
+        (wake_word, 30, "rows is 30; the window of 'model' has 30 rows, and slides by 1 to 29"),
         (lambda: ethoscade.slide(wake_word(), 1).model, 1, "keeps state from run to run already"),
     ],
 )
@@ -282,12 +352,30 @@ def test_what_cannot_slide_is_refused(model: Callable[[], bytes], rows: int, mes
         ethoscade.slide(model(), rows)
 
 
+def test_damaged_files_end_in_a_sentence() -> None:
+    with pytest.raises(ModelFormatError, match="zero point of input 'features' is 128, which is no int8"):
+        ethoscade.slide(of_strange_zero())
+    sound, rng, refused = flattened(), np.random.default_rng(7), 0
+    for _ in range(600):
+        model = bytearray(sound)
+        for place in rng.integers(0, len(model), rng.integers(1, 4)):
+            model[place] = rng.integers(256)
+        try:
+            ethoscade.slide(bytes(model))
+        except EthoscadeError:
+            refused += 1
+    assert 100 < refused < 600
+
+
 def test_bad_files_and_missing_litert_are_named(
     tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ModelFormatError):
         ethoscade.slide(b"no model")
     model = written(tmp_path / "wake.tflite", wake_word())
+    for name in (".", "", str(tmp_path)):
+        status, _, err = run(["slide", name], capfd)
+        assert status == 1 and "Traceback" not in err and err.count("\n") == 1
     status, _, err = run(["slide", model, "-o", model], capfd)
     assert status == 1 and "Traceback" not in err and Path(model).read_bytes() == wake_word()
     monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert", None)

@@ -20,6 +20,7 @@ from ethoscade.pipeline.compiled import Compiled
 from ethoscade.pipeline.compiler import search
 from ethoscade.run import host_c
 from ethoscade.run.simulator import Machine
+from ethoscade.run.streaming import StreamedRun
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.schedule import Backwards, Bands, Group, Schedule, Split
 from ethoscade.targets.target import ACCELERATORS, Streaming
@@ -231,6 +232,7 @@ def test_wrong_rows_are_refused_and_change_nothing() -> None:
             (rows[:3], r"2 times 96 elements of int8; given is int8 of shape \(3, 96\)"),
             (rows[:2].astype(np.int16), "given is int16"),
             ([], "given is float64"),
+            ([[1, 2], [3]], "are no array"),
         ):
             with pytest.raises(ConfigError, match=message):
                 stream.feed(wrong)
@@ -242,6 +244,32 @@ def test_wrong_rows_are_refused_and_change_nothing() -> None:
             assert np.array_equal(stream.result.outputs[name], value)
     with pytest.raises(ConfigError, match="compile it with stream_input"):
         ethoscade.compile(image()).stream()
+
+
+def test_a_run_that_an_error_ended_takes_no_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiled("image", Streaming(2))
+    inputs, rows = rows_of(made, 1)
+    with made.stream() as stream:
+        with monkeypatch.context() as patch:
+
+            def interrupted(self: Machine, *_: object) -> None:
+                raise KeyboardInterrupt
+
+            patch.setattr(Machine, "run", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                hand_over(stream, rows)
+        for again in (lambda: stream.feed(rows[:2]), lambda: stream.result):
+            with pytest.raises(ConfigError, match=r"ended by an error; begin\(\) begins another"):
+                again()
+        stream.begin()
+        hand_over(stream, rows)
+        for name, value in made.simulate(inputs).outputs.items():
+            assert np.array_equal(stream.result.outputs[name], value)
+
+
+def hand_over(stream: StreamedRun, rows: np.ndarray) -> None:
+    while wanted := stream.wanted:
+        stream.feed(rows[wanted.start : wanted.stop])
 
 
 @pytest.mark.parametrize("streaming", [Streaming(3), Streaming(2, True)])
@@ -304,6 +332,13 @@ def one_row() -> bytes:
     return b.build()
 
 
+def given_back() -> bytes:
+    b = ModelBuilder("given_back")
+    x = b.input((1, 8, 6, 8), name="input")
+    b.output(b.conv2d(x, 8, 3), x)
+    return b.build()
+
+
 def float_input() -> bytes:
     b = ModelBuilder("float_input")
     b.conv2d(b.quantize(b.input((1, 8, 8, 4), dtype=DType.FLOAT32, name="input")), 8, 3)
@@ -318,6 +353,7 @@ IN_DRAM = {"accelerator": "ethos-u65-256", "system_config": "Ethos_U65_High_End"
     [
         (two_inputs, {}, "has 2 inputs, and rows of one alone can arrive in order"),
         (one_row, {}, "input 'input' of 'model' has a single row"),
+        (given_back, {}, "input 'input' of 'model' is an output as well, and is given back as a whole"),
         (float_input, {}, "on the CPU reads input 'input'.*--io int8"),
         (image, {"stream_input": 0}, "stream_input is 0"),
         (image, {"stream_input": 2.5}, "stream_input is 2.5"),

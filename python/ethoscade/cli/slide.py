@@ -34,9 +34,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """`ethoscade slide`."""
+    before = read_tflite(model_of(args.model))
     target = Path(args.output or _beside(args.model))
     refuse_same({"the model": args.model}, {"--output": str(target)})
-    before = read_tflite(model_of(args.model))
     found = slide_graph(before, args.rows)
     write_whole(target, found.model)
     macs = [_macs(graph) for graph in (before, read_tflite(found.model))]

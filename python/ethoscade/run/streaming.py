@@ -18,6 +18,8 @@ from ..util.progress import no_progress
 from .execution import player_of, program_of
 from .inference import Device, ExecutionResult
 
+_FAILED = "the run ended by an error; begin() begins another"
+
 
 class StreamedRun:
     """A network on the simulated NPU, from its reset on, whose rows the caller hands over; a context manager.
@@ -50,7 +52,9 @@ class StreamedRun:
 
     @property
     def result(self) -> ExecutionResult:
-        """What the run made. Raises `ConfigError` while rows are wanted."""
+        """What the run made. Raises `ConfigError` while rows are wanted, and for a run that ended by an error."""
+        if self._result is None and self._wanted is None:
+            raise ConfigError(_FAILED)
         if self._result is None:
             raise ConfigError(
                 f"rows {self.wanted.start} to {self.wanted.stop} are wanted first: hand them over by feed()"
@@ -65,8 +69,12 @@ class StreamedRun:
         """
         feed = self._wanted
         if feed is None:
-            raise ConfigError("all rows have been handed over; begin() begins another run")
-        array, dtype = np.asarray(rows), self._tensor.dtype
+            over = "all rows have been handed over; begin() begins another run"
+            raise ConfigError(_FAILED if self._result is None else over)
+        try:
+            array, dtype = np.asarray(rows), self._tensor.dtype
+        except ValueError as error:
+            raise ConfigError(f"rows of '{self._tensor.name}' are no array: {error}") from error
         if array.dtype != dtype.numpy or array.nbytes != feed.rows * feed.row_bytes:
             elements = feed.row_bytes // dtype.size_bytes
             raise ConfigError(
@@ -77,12 +85,13 @@ class StreamedRun:
 
     def _go_on(self, rows: bytes | None) -> None:
         """Up to where rows are wanted, or the end. Where none are, the last ones had time to arrive."""
+        self._wanted = None
         try:
             feed = next(self._run) if rows is None else self._run.send(rows)
             while not feed.rows:
                 feed = self._run.send(b"")
         except StopIteration as end:
-            self._wanted, self._result = None, end.value
+            self._result = end.value
         else:
             self._wanted = feed
 

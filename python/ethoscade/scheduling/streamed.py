@@ -15,11 +15,19 @@ from .specs import PartSpec, TensorSpec
 
 
 def streamed_input(graph: Graph) -> int:
-    """The index of the streamed input. Raises `ConfigError` for a network with another number of inputs than one."""
+    """The index of the streamed input.
+
+    Raises `ConfigError` for a network with another number of inputs than one, and for an input that is an output.
+    """
     given = list(dict.fromkeys(graph.given))
     if len(given) != 1:
         raise ConfigError(
             f"'{graph.name}' has {len(given)} inputs, and rows of one alone can arrive in order; leave stream_input out"
+        )
+    if given[0] in graph.handed_out:
+        raise ConfigError(
+            f"input '{graph.tensors[given[0]].name}' of '{graph.name}' is an output as well, and is given back as a "
+            f"whole; leave stream_input out"
         )
     return given[0]
 

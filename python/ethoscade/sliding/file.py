@@ -6,19 +6,20 @@ Owns what is written into the file. The schema's classes, through which it is re
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import flatbuffers
 import numpy as np
 
-from ..errors import ConfigError, VerificationError
+from ..errors import ConfigError, ModelFormatError, VerificationError
 from ..frontend import read_tflite
 from ..ir import Array, Graph, Operator
 from ..judge import reference
 from ..rewrites import drop_dead
-from ..util.arguments import Count, checked
+from ..util.arguments import Range, checked
 from ..util.records import dataclass
 from .rows import SlidingRows, TimeAxis, sliding_rows
 
@@ -27,6 +28,12 @@ _RESOURCE = 13
 
 _IDENTIFIER = b"TFL3"
 _FIRST_NEW_CODE = 127
+
+_DAMAGE = (struct.error, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError)
+"""What the schema's classes raise at fields not looked at by `read_tflite`."""
+
+
+NewRows = Annotated[int, Range(1, (1 << 31) - 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +52,13 @@ class Sliding:
 
 
 @checked()
-def slide(model: str | os.PathLike[str] | bytes, rows: Count = 1) -> Sliding:
+def slide(model: str | os.PathLike[str] | bytes, rows: NewRows = 1) -> Sliding:
     """The quantised .tflite (path or bytes) of a sliding window, taking only `rows` new rows in each run.
 
     A run of it computes what the original does on a window of which these are the last rows; before the first run the
     window holds zeros. Outputs along time have new rows alone. Raises `ConfigError` for a network that cannot slide,
-    `ModelFormatError` for a file that is none, `UnsupportedOperatorError` where the rows of zeros cannot be computed,
-    `VerificationError` if LiteRT (extra `verify`), whose schema is needed, is missing.
+    `ModelFormatError` for a file that is none or damaged, `UnsupportedOperatorError` where the rows of zeros cannot be
+    computed, `VerificationError` if LiteRT (extra `verify`), whose schema is needed, is missing.
     """
     return slide_graph(read_tflite(model), rows)
 
@@ -75,6 +82,10 @@ def _silence(graph: Graph, tensors: tuple[int, ...]) -> Mapping[int, Array]:
     (given,) = graph.given
     tensor = graph.tensors[given]
     zero = 0 if tensor.quantisation is None or tensor.dtype.is_float else tensor.quantisation.zero_point
+    if not tensor.dtype.is_float and not tensor.dtype.limits[0] <= zero <= tensor.dtype.limits[1]:
+        raise ModelFormatError(
+            f"the zero point of input '{tensor.name}' is {zero}, which is no {tensor.dtype.value}", value=zero
+        )
     inputs = {tensor.name: np.full(tensor.shape, zero, tensor.dtype.numpy)}
     found: dict[int, Array] = {given: inputs[tensor.name]}
     others = [index for index in tensors if index != given]
@@ -103,7 +114,7 @@ class _Editor:
             ) from error
         self._schema: Any = schema_py_generated
         self._graph, self._plan, self._kept, self._silent = graph, plan, kept, silent
-        self._model = self._schema.ModelT.InitFromPackedBuf(bytearray(graph.source), 0)
+        self._model = self._unpacked(graph.source)
         self._main = self._model.subgraphs[0]
         self._shapes = [tuple(tensor.shape) for tensor in graph.tensors]
         self._handles: list[Any] = []
@@ -127,8 +138,29 @@ class _Editor:
             operators += [table, *behind.get(index, ())]
         self._main.operators = [*self._set_up(), *self._handles, *operators]
         builder = flatbuffers.Builder(len(self._graph.source) + 4096)
-        builder.Finish(self._model.Pack(builder), _IDENTIFIER)
+        try:
+            builder.Finish(self._model.Pack(builder), _IDENTIFIER)
+        except _DAMAGE as error:
+            raise ModelFormatError(f"'{self._graph.name}' has a field that cannot be written again: {error}") from error
         return bytes(builder.Output())
+
+    def _unpacked(self, source: bytes) -> Any:
+        """All of the file, with buffers from behind its FlatBuffer in it."""
+        try:
+            model = self._schema.ModelT.InitFromPackedBuf(bytearray(source), 0)
+        except _DAMAGE as error:
+            raise ModelFormatError(f"'{self._graph.name}' has a field that cannot be read: {error}") from error
+        for buffer in model.buffers:
+            if buffer.offset > 1:
+                buffer.data = np.frombuffer(source, np.uint8, buffer.size, buffer.offset)
+                buffer.offset = buffer.size = 0
+        for operator in (operator for subgraph in model.subgraphs for operator in subgraph.operators or ()):
+            if operator.largeCustomOptionsOffset > 1:
+                raise ConfigError(
+                    f"'{self._graph.name}' has options of a custom operator behind its FlatBuffer, which sliding files "
+                    f"have no place for"
+                )
+        return model
 
     def _place(self, operator: Operator) -> int:
         if operator.source_index is None:
@@ -182,8 +214,16 @@ class _Editor:
         return ahead
 
     def _reshape(self, operator: Operator, table: Any) -> None:
-        """Tell a RESHAPE of rows its new shape."""
-        if operator.kind != "RESHAPE" or operator.outputs[0] not in self._plan.times:
+        """Tell a RESHAPE of rows its new shape, and a SQUEEZE what it drops: not the only new row."""
+        if operator.outputs[0] not in self._plan.times:
+            return
+        if operator.kind == "SQUEEZE":
+            options = self._schema.SqueezeOptionsT()
+            named = getattr(table.builtinOptions, "squeezeDims", None)
+            every = [axis for axis, extent in enumerate(self._graph.read(operator).shape) if extent == 1]
+            options.squeezeDims = every if named is None or not len(named) else named
+            table.builtinOptionsType, table.builtinOptions = self._schema.BuiltinOptions.SqueezeOptions, options
+        if operator.kind != "RESHAPE":
             return
         shape = list(self._shapes[operator.outputs[0]])
         name = f"{self._graph.tensors[operator.outputs[0]].name}/shape"

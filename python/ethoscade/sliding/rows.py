@@ -68,11 +68,16 @@ def sliding_rows(graph: Graph, rows: int) -> SlidingRows:
         raise ConfigError(f"'{graph.name}' has {len(given)} inputs; a network of one can slide")
     time = _of_input(graph, given[0], rows)
     times, reads, whole = {given[0]: time}, dict[tuple[int, int], int](), list[int]()
+    made = {given[0]}
     for index, op in enumerate(graph.operators):
-        along = dict.fromkeys(t for t in op.inputs if t is not None and t in times)
+        changing = dict.fromkeys(t for t in op.inputs if t is not None and t in made)
+        if changing:
+            made.update(op.outputs)
+        along = [t for t in changing if t in times]
         if not along:
             continue
-        passed = _passed(graph, op, times)
+        # What is made of all rows, such as a gate, differs in the next run, for the rows before as well.
+        passed = _passed(graph, op, times) if len(along) == len(changing) else None
         if passed is None:
             whole.append(index)
             reads.update(((index, t), times[t].rows - times[t].new) for t in along)
@@ -84,14 +89,15 @@ def sliding_rows(graph: Graph, rows: int) -> SlidingRows:
 
 
 def _of_input(graph: Graph, index: int, new: int) -> TimeAxis:
-    """Time in the input: its first dimension of several elements, or, flattened, of the RESHAPE reading it."""
+    """Time in the input: its first dimension of several elements, or, flattened, of the RESHAPEs reading it."""
     tensor = graph.tensors[index]
     shape = tensor.shape
     readers = [graph.operators[i] for i in graph.consumers().get(index, ())]
-    if len(shape) < 3 and len(readers) == 1 and readers[0].kind in RESHAPES:
-        shape = graph.made(readers[0]).shape
+    shapes = {graph.made(reader).shape if reader.kind in RESHAPES else () for reader in readers}
+    if len(shape) < 3 and prod(shape[:-1]) == 1 and len(shapes) == 1:
+        shape = shapes.pop() or shape
     axis, rows = next(((axis, extent) for axis, extent in enumerate(shape) if extent > 1), (0, 1))
-    if axis == 0 or len(shape) < 3:
+    if axis == 0 or len(shape) < 3 or axis == len(shape) - 1:
         raise ConfigError(
             f"input '{tensor.name}' of '{graph.name}' is {tensor.shape}; a network slides along the first dimension "
             f"behind the batch, which is 1, and at least one more dimension must follow"
