@@ -25,6 +25,7 @@ from ethoscade.project.frames import Command, Frame, Outcome
 from ethoscade.project.streams import ByteStream
 from ethoscade.project.template import Board, Project
 from ethoscade.project.templates import TEMPLATES
+from ethoscade.testing import ModelBuilder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,16 @@ COMPILED = ethoscade.compile(MODEL)
 STEPS = [random_inputs(COMPILED.source, seed) for seed in (0, 1)]
 EXPECTED = [result.outputs for result in COMPILED.simulate_steps(STEPS)]
 PAYLOADS = st.binary(max_size=600) | st.integers(240, 520).map(lambda size: b"\1" * size)
+
+
+def with_state_and_rows() -> bytes:
+    b = ModelBuilder("with_state_and_rows")
+    x = b.conv2d(b.input((1, 12, 16, 16), name="input"), 8, 3, stride=2)
+    variable = b.variable(x.shape, x.quantisation)
+    total = b.add(x, variable, output=x.quantisation)
+    b.assign(variable, total)
+    b.output(b.conv2d(total, 4, 3, stride=2))
+    return b.build()
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +165,65 @@ def same(found: dict[str, np.ndarray], expected: object) -> None:
     assert isinstance(expected, dict) and found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
+
+
+class Mute:
+    """A stream that says nothing any more once so many frames were sent, or that is interrupted there."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.stream, self.left, self.interrupts = stream, 1 << 30, False
+
+    def send(self, data: bytes) -> None:
+        self.left -= 1
+        self.stream.send(data)
+        if self.left < 0 and self.interrupts:
+            raise KeyboardInterrupt
+
+    def receive(self, seconds: float) -> bytes:
+        data = self.stream.receive(min(seconds, 0.02))
+        return b"" if self.left < 0 else data
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+@pytest.mark.parametrize("interrupts", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_was_lost_begins_anew(
+    streamed: bool, interrupts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any frame, of inputs, of rows, of a run: no later run is on half of what was written."""
+    need(HOST)
+    monkeypatch.setattr(links, "_FIRST_WAIT_SECONDS", 0.02)
+    model = with_state_and_rows() if streamed else MODEL
+    compiled = ethoscade.compile(model, optimise="size", stream_input=6 if streamed else None)
+    made = folder.make(HOST, tmp_path / "project", compiled.artifact, COptions())
+    folder.build(made, HOST)
+    steps = [random_inputs(compiled.source, seed) for seed in range(2)]
+    expected = [result.outputs for result in compiled.simulate_steps(steps)]
+    frames_of_a_run = 0
+    while frames_of_a_run < 40:
+        started = HOST.start(made)
+        stream = Mute(started.stream)
+        with Connection(stream, made.description, npu=started.npu, patience_seconds=0.1) as connection:
+            same(connection.run(steps[0]), expected[0])
+            stream.left, stream.interrupts = frames_of_a_run, interrupts
+            try:
+                connection.set_input(*next(iter(steps[1].items())))
+                connection.run_call(0)
+                connection.run()
+            except (ProjectError, KeyboardInterrupt):
+                stream.left = 1 << 30
+                with pytest.raises(ProjectError, match="was not set since the last run"):
+                    connection.run()
+                connection.set_input(*next(iter(steps[0].items())))
+                connection.reset()
+                same(connection.run(), expected[0])
+                same(connection.run(steps[1]), expected[1])
+            else:
+                break
+        frames_of_a_run += 1
+    assert 3 < frames_of_a_run < 40
 
 
 # --- a board at work --------------------------------------------------------------------------------------------------

@@ -163,6 +163,14 @@ def squeezed() -> bytes:
     return b.build()
 
 
+def weighed() -> bytes:
+    """Rows by rows: their products are of all of them."""
+    b = ModelBuilder("weighed")
+    rows = b.reshape(b.input((1, 20, 1, 4), name="x"), (20, 4))
+    b.output(b.weighed_by(rows, b.relu(rows)))
+    return b.build()
+
+
 def flattened_twice() -> bytes:
     b = ModelBuilder("flattened_twice")
     x = b.input((1, 96), name="x")
@@ -189,7 +197,7 @@ MODELS: dict[str, Callable[[], bytes]] = {
     made.__name__: made
     for made in (
         wake_word, strided, flattened, branches, row_by_row, of_floats, padded, folded, gated, squeezed,
-        flattened_twice, behind_its_tables,
+        weighed, flattened_twice, behind_its_tables,
     )
 }  # fmt: skip
 

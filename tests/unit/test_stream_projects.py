@@ -87,6 +87,24 @@ def test_every_tensor_between_feeds_can_be_read(model: Callable[[], bytes], tmp_
         assert "its rows arrive in the arena a few at a time" in others[given]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda feeds: feeds[0].update(call="x"), lambda feeds: feeds[0].update(offset=-1),
+        lambda feeds: feeds.reverse(), lambda feeds: feeds[-1].update(call=1000),
+    ],
+)  # fmt: skip
+def test_damaged_feeds_are_found(damage: Callable[[list[dict[str, object]]], None], tmp_path: Path) -> None:
+    artifact = ethoscade.compile(image(), optimise="size", stream_input=2).artifact
+    made = folder.make(HOST, tmp_path / "project", artifact, COptions())
+    assert description.read(made.folder) == made.description
+    told = json.loads((made.folder / description.FILE).read_text())
+    damage(told["feeds"])
+    (made.folder / description.FILE).write_text(json.dumps(told))
+    with pytest.raises(ProjectError, match="is damaged"):
+        description.read(made.folder)
+
+
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_run_stands_between_rows(tmp_path: Path, ahead: bool) -> None:
     """At any call, also at one that wants rows; rows that come a feed too late are noticed."""
@@ -117,19 +135,24 @@ def test_a_run_stands_between_rows(tmp_path: Path, ahead: bool) -> None:
         assert not np.array_equal(output, expected)
 
 
-def test_who_comes_to_a_run_that_stands_begins_another(tmp_path: Path) -> None:
-    """The rows that it would still want are another connection's."""
-    project = made(tmp_path / "project", image(), 4, ahead=False)
-    graph = read_tflite(image())
+@pytest.mark.parametrize("model", [image, with_state])
+def test_who_comes_to_a_run_that_stands_begins_another(model: Callable[[], bytes], tmp_path: Path) -> None:
+    """The rows that it would still want are another connection's, and so is what it makes of its state."""
+    project = made(tmp_path / "project", model(), 1, ahead=False)
+    graph = read_tflite(model())
     first, second = (random_inputs(graph, seed) for seed in (1, 2))
+    steps = reference.run_steps(graph, [second, first])
     board = HOST.start(project)
     left = Connection(board.stream, project.description, npu=board.npu)
     for name, value in first.items():
         left.set_input(name, value)
     left.run_call(3)
     with Connection(board.stream, project.description, npu=board.npu) as other:
-        for inputs in (second, first):
-            (output,), (expected,) = other.run(inputs).values(), reference.run(graph, inputs).outputs.values()
+        assert other.done_calls == 0
+        with pytest.raises(ProjectError, match=r"is there from|never lies"):
+            other.read(project.description.outputs[0])
+        for inputs, step in zip((second, first), steps, strict=True):
+            (output,), (expected,) = other.run(inputs).values(), step.outputs.values()
             np.testing.assert_array_equal(output, expected)
 
 

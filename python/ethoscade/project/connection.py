@@ -53,7 +53,8 @@ class Connection:
 
     A request is sent again where its answer is damaged or late; `patience_seconds` is when that ends in a
     `ProjectError`. `resent` counts the requests that were sent again; `npu` is what plays the NPU of a board without
-    one. Methods raise `ProjectError` where the board is silent, gone, or refuses.
+    one. Methods raise `ProjectError` where the board is silent, gone, or refuses. Where one was interrupted, or an
+    answer never came, the next one begins again: a run that stands is dropped, state set up, inputs are wanted.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Connection:
         self.description = description
         self.resent = 0
         self._calls = self._done = self._payload = self.ticks_per_second = 0
-        self._stands = False
+        self._stands = self._is_lost = False
         self._written: set[str] = set()
         self._rows = b""
         self._stream, self._patience, self._npu = stream, patience_seconds, npu
@@ -76,6 +77,9 @@ class Connection:
         self._sequence = int.from_bytes(os.urandom(4), "little")
         try:
             self._greet()
+            if self._stands and description.feeds:
+                # Its rows are those of another connection.
+                self._drop_run()
         except BaseException:
             self.close()
             raise
@@ -242,10 +246,18 @@ class Connection:
             )
         self._calls = calls
         self._stands = self._done > 0
-        if self._stands and wanted.feeds:
-            # Its rows are those of another connection: it ends with what is there.
-            self._run_to(_TO_THE_END)
-            self._stands = False
+
+    def _drop_run(self) -> None:
+        """End a standing run on what is there; nothing is looked at."""
+        self._ask(Command.RUN, _WORD.pack(_TO_THE_END))
+        self._stands, self._done = False, 0
+        if self.description.has_state:
+            self.reset()
+
+    def _lose(self) -> None:
+        """Nothing is known of the board any more until it is greeted again."""
+        self._is_lost, self._stands, self._done = True, False, 0
+        self._written.clear()
 
     def _offset(self, place: TensorPlace) -> int:
         if place.offset is None:
@@ -274,13 +286,17 @@ class Connection:
                 f"input '{missing[0]}' was not set since the last run, and others may have its place by now"
             )
         self._written.clear()
-        for feed in self.description.feeds:
-            if (self._done if self._stands else 0) <= feed.call <= until:
-                self._run_to(feed.call)
-                self._stands = True
-                self._write(feed.offset, self._rows[feed.begin : feed.end])
-        if not self._stands or self._done <= until:
-            self._run_to(until)
+        try:
+            for feed in self.description.feeds:
+                if (self._done if self._stands else 0) <= feed.call <= until:
+                    self._run_to(feed.call)
+                    self._stands = True
+                    self._write(feed.offset, self._rows[feed.begin : feed.end])
+            if not self._stands or self._done <= until:
+                self._run_to(until)
+        except BaseException:
+            self._lose()
+            raise
 
     def _run_to(self, until: int) -> None:
         status, self._done = _RUN.unpack(self._ask(Command.RUN, _WORD.pack(until)))
@@ -294,7 +310,23 @@ class Connection:
             )
 
     def _ask(self, command: Command, payload: bytes) -> bytes:
-        """The payload of the answer; asks until it is there."""
+        """The payload of the answer; asks until it is there, and greets a lost board first."""
+        if self._is_lost:
+            self._is_lost = False
+            self._greet()
+            if self._stands:
+                self._drop_run()
+        try:
+            answer = self._answered(command, payload)
+        except BaseException:
+            self._lose()
+            raise
+        if answer.status != Outcome.DONE:
+            names = {status.value: status.name for status in Outcome}
+            raise ProjectError(f"the board refused {command.name}: {names.get(answer.status, answer.status)}")
+        return answer.payload
+
+    def _answered(self, command: Command, payload: bytes) -> Frame:
         self._sequence = (self._sequence + 1) & 0xFFFFFFFF
         request = frames.encoded(Frame(self._sequence, command, 0, payload))
         began = time.monotonic()
@@ -303,17 +335,13 @@ class Connection:
             self._stream.send(request)
             answer = self._answer(command, wait)
             if answer is not None:
-                break
+                return answer
             if time.monotonic() - began > self._patience:
                 raise ProjectError(
                     f"the board does not answer {command.name} within {self._patience:g} seconds, asked again and again"
                 )
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
             self.resent += 1
-        if answer.status != Outcome.DONE:
-            names = {status.value: status.name for status in Outcome}
-            raise ProjectError(f"the board refused {command.name}: {names.get(answer.status, answer.status)}")
-        return answer.payload
 
     def _answer(self, command: Command, seconds: float) -> Frame | None:
         """The answer to the request that was sent last; None where it did not come, or something came damaged."""

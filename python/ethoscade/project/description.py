@@ -10,7 +10,7 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
@@ -274,7 +274,18 @@ def _parsed(told: Any) -> Description:
     lists = {name: tuple(told[name]) for name in ("inputs", "outputs", "sources")}
     lists["cmsis_nn_sources"] = tuple(told.get("cmsis_nn_sources", ()))
     told["feeds"] = tuple(FeedPlace(**feed) for feed in told.get("feeds", ()))
+    _check_feeds(told["feeds"], len(told["calls"]), len(told["inputs"]))
     return Description(**{**told, **lists})
+
+
+def _check_feeds(feeds: tuple[FeedPlace, ...], calls: int, inputs: int) -> None:
+    """Raises `ValueError` for what no artefact has."""
+    numbers = [number for feed in feeds for number in astuple(feed)]
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError("its feeds are not whole numbers")
+    behind = [feed.call for feed in feeds]
+    if feeds and (behind != sorted(set(behind)) or behind[-1] >= calls or inputs != 1):
+        raise ValueError("its feeds are not those of its calls and its one input")
 
 
 def _place(told: Any) -> TensorPlace:

@@ -165,7 +165,7 @@ def _by_last_axis(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> 
 
 def _fully_connected(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
     keeps = op.attributes(FullyConnectedAttrs).keep_num_dims
-    return _by_last_axis(graph, op, times) if keeps and op.inputs[0] in times else None
+    return _by_last_axis(graph, op, times) if keeps and not any(t in times for t in op.inputs[1:]) else None
 
 
 def _joined(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:

@@ -33,7 +33,7 @@ def declarations(module: Module, begin_parameters: Sequence[str]) -> str:
     goes_on = f"When they are there, {prefix}_step goes on."
     if module.feeds[0].is_ahead:
         goes_on = (
-            f"Then {prefix}_step goes on with the rows before\n * these, which must be there; these may arrive "
+            f"Then {prefix}_step goes on with the rows before these,\n * which must be there; these may arrive "
             "meanwhile. At the end no rows are wanted, for the last ones to arrive."
         )
     begun = f"int32_t {prefix}_begin("
