@@ -14,9 +14,9 @@ from ..util.records import dataclass
 class Arrival:
     """An input in `feeds` of `rows` rows (the last one may have fewer), of `row_bytes` each.
 
-    `held_bytes` are those of the arena where they arrive. Between two feeds the NPU works `longest_cycles` at most:
-    so long the caller keeps further rows, or, where `is_ahead`, has for handing over those that arrive meanwhile.
-    When all have arrived, it works `last_cycles` more.
+    They arrive in `held_bytes` of the arena. The NPU works at most `longest_cycles` between two feeds. In that time the
+    caller must keep further rows itself, or, where `is_ahead`, can hand over the next feed. After the last feed the NPU
+    works for `last_cycles`.
     """
 
     rows: int

@@ -120,16 +120,16 @@ def _ends(
     done = [[operations[i] for i in dict.fromkeys(s.stage for s in run if isinstance(s, Stripe))] for run in runs]
     served = {operator for performed in done for operation in performed for operator in operation.serves}
     made = [graph_tensors([operation.ofm for operation in performed]) for performed in done]
-    told = {t for call in before if isinstance(call, NpuCall) for t in call.outputs}
+    handed_on = {t for call in before if isinstance(call, NpuCall) for t in call.outputs}
     for number, performed in enumerate(done):
         later = {t for tensors in made[number + 1 :] for t in tensors}
         read = graph_tensors([view for operation in performed for view in operation.inputs])
         inside = {t for tensors in made for t in tensors}
         given = tuple(t for t in read if t not in inside and t in places)
         roots = ((t, root) for t, root in network.npu.aliases.items() if root in given)
-        renamed = tuple(t for t, _ in roots if t in graph.outputs and t not in told)
+        renamed = tuple(t for t, _ in roots if t in graph.outputs and t not in handed_on)
         outputs = (*_wanted(network, [t for t in made[number] if t not in later], served), *renamed)
-        told.update(outputs)
+        handed_on.update(outputs)
         yield given, outputs
 
 

@@ -155,7 +155,7 @@ class PartSpec:
     """An NPU operation (with `kernel`), the arrival of an input (with `feed_rows`) or an opaque operator.
 
     `workspace_bytes` and `overlay` are those of a `CallMemory`. `feed_rows` are the rows that are handed over at once,
-    with `feed_ahead` while the NPU works on those before.
+    with `is_fed_ahead` while the NPU works on those before.
     """
 
     name: str
@@ -165,7 +165,7 @@ class PartSpec:
     workspace_bytes: int = 0
     overlay: int | None = None
     feed_rows: int | None = None
-    feed_ahead: bool = False
+    is_fed_ahead: bool = False
 
 
 @dataclass(frozen=True)

@@ -56,5 +56,5 @@ def as_it_arrives(
             f"leave stream_input out"
         )
     rows = min(streaming.rows, height)
-    arrival = PartSpec(f"rows of {tensor.name}", (), (number,), None, feed_rows=rows, feed_ahead=streaming.is_ahead)
+    arrival = PartSpec(f"rows of {tensor.name}", (), (number,), None, feed_rows=rows, is_fed_ahead=streaming.is_ahead)
     return replace(tensor, is_input=False), arrival

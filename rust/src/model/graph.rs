@@ -18,7 +18,7 @@ use crate::stripe::{Axis, Region, Span};
 /// The tensor whose rows arrive while the device works, and the rows of a feed.
 fn arrives_ahead(part: &Part) -> Option<(TensorId, i64)> {
     match part.work {
-        Work::Feed { rows, ahead: true } => part.outputs.first().map(|&tensor| (tensor, rows)),
+        Work::Feed { rows, is_ahead: true } => part.outputs.first().map(|&tensor| (tensor, rows)),
         _ => None,
     }
 }
@@ -168,7 +168,7 @@ impl CascaderGraph {
 
     /// Whether a Part's rows arrive while the device works on those before.
     pub fn arrives_ahead(&self, part: PartId) -> bool {
-        matches!(self.parts[part].work, Work::Feed { ahead: true, .. })
+        matches!(self.parts[part].work, Work::Feed { is_ahead: true, .. })
     }
 
     /// Whether a group has a Part whose rows arrive in order, each once.

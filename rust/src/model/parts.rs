@@ -130,7 +130,7 @@ pub enum Work {
         /// Rows of one feed; the last one may have fewer.
         rows: i64,
         /// Whether they arrive while the device works, and are there at the next feed.
-        ahead: bool,
+        is_ahead: bool,
     },
     /// Something that runs whole, elsewhere (a CPU operator), with workspace of its own in the arena.
     Opaque {

@@ -376,10 +376,11 @@ pub fn fed_from_flash(graph: &CascaderGraph) -> CascaderGraph {
 }
 
 /// A network whose input arrives in feeds of `rows` rows, before they are used or a feed ahead.
-pub fn fed_in_rows(graph: &CascaderGraph, rows: i64, ahead: bool) -> CascaderGraph {
+pub fn fed_in_rows(graph: &CascaderGraph, rows: i64, is_ahead: bool) -> CascaderGraph {
     let CascaderGraph { mut tensors, parts, device, .. } = graph.clone();
     tensors[INPUT].is_input = false;
-    let feed = Part { name: "feed".into(), inputs: Vec::new(), outputs: vec![INPUT], work: Work::Feed { rows, ahead } };
+    let feed =
+        Part { name: "feed".into(), inputs: Vec::new(), outputs: vec![INPUT], work: Work::Feed { rows, is_ahead } };
     let parts: Vec<Part> = std::iter::once(feed).chain(parts.into_items()).collect();
     CascaderGraph::new(tensors, parts.into(), device).expect("a feed ahead of all")
 }

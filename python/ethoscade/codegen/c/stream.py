@@ -39,8 +39,8 @@ def declarations(module: Module, begin_parameters: Sequence[str]) -> str:
     begun = f"int32_t {prefix}_begin("
     parameters = (",\n" + " " * len(begun)).join((f"struct {prefix}_job* job", *begin_parameters))
     return f"""/* A run whose input arrives row by row. {prefix}_begin and {prefix}_step return RUNNING while rows are
- * wanted, and OK once all is done. While they are wanted, {prefix}_want tells where the next ones go: so many
- * rows, the first one from `where` on, each `stride` bytes behind the one before.
+ * wanted, and OK once all is done. While they are wanted, {prefix}_want returns where the next `rows` rows go:
+ * the first one from `where` on, each `stride` bytes behind the one before.
  * {goes_on}
  * A step waits for the NPU. Between two of them the NPU and its driver are free for others; the arena is not, until the
  * end. To give a run up, begin another. After a negative status the run has ended. */
@@ -69,7 +69,7 @@ def _steps(module: Module, begin_parameters: Sequence[str]) -> str:
     )
     parameters = ", ".join([f"struct {prefix}_job* job", *begin_parameters])
     arguments = ", ".join(["job", *(parameter.split()[-1] for parameter in begin_parameters)])
-    told = f'ETHOSCADE_{{}}_CALL("{module.name}", job->call{{}});'
+    hook = f'ETHOSCADE_{{}}_CALL("{module.name}", job->call{{}});'
     return f"""/* Whether rows are what comes next. */
 static bool {prefix}_wants(const struct {prefix}_job* job)
 {{
@@ -83,7 +83,7 @@ static int32_t {prefix}_go_on(struct {prefix}_job* job)
   int32_t status;
 
   if ({prefix}_wants(job)) {{
-    {told.format("BEFORE", "")}
+    {hook.format("BEFORE", "")}
     return {running};
   }}
   status = {prefix}_reserve(job, job->devices);
@@ -95,7 +95,7 @@ static int32_t {prefix}_go_on(struct {prefix}_job* job)
   }}
   if (status == {ok} && job->call < {macro}_CALLS) {{
     {prefix}_release(job);
-    {told.format("BEFORE", "")}
+    {hook.format("BEFORE", "")}
     return {running};
   }}
   if (status != {ok}) {{
@@ -137,7 +137,7 @@ int32_t {prefix}_step(struct {prefix}_job* job)
   if (job->call >= {macro}_CALLS) {{
     return job->call > {macro}_CALLS ? {failed} : {ok};
   }}
-  {told.format("AFTER", f", {ok}")}
+  {hook.format("AFTER", f", {ok}")}
   ++job->call;
   return {prefix}_go_on(job);
 }}"""

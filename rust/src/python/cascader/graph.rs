@@ -77,7 +77,7 @@ struct PartSpec {
     workspace_bytes: u64,
     overlay: Option<u64>,
     feed_rows: Option<i64>,
-    feed_ahead: bool,
+    is_fed_ahead: bool,
 }
 
 /// Parts and tensors on a device, verified.
@@ -165,7 +165,7 @@ fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
     let inputs = spec.inputs.iter().map(InputSpec::build).collect::<PyResult<_>>()?;
     let work = match (spec.kernel, spec.feed_rows) {
         (Some(kernel), _) => graph::Work::Npu(Box::new(kernel.build()?)),
-        (None, Some(rows)) => graph::Work::Feed { rows, ahead: spec.feed_ahead },
+        (None, Some(rows)) => graph::Work::Feed { rows, is_ahead: spec.is_fed_ahead },
         (None, None) => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes, overlay: spec.overlay },
     };
     Ok(graph::Part { name: spec.name, inputs, outputs: spec.outputs.into_iter().map(TensorId).collect(), work })
