@@ -290,7 +290,7 @@ def test_rows_are_kept_once_and_no_more_than_are_wanted() -> None:
     # Two of the input; all but the new one for the two means, of 12 and 16 rows, and for what pads 18.
     kept = [variable.initial for variable in graph.variables]
     assert sorted(initial.shape[1] for initial in kept) == [2, 11, 15, 17]
-    assert len(found.whole) == 3 and found.kept_bytes == sum(initial.nbytes for initial in kept)
+    assert len(found.window_operators) == 3 and found.kept_bytes == sum(initial.nbytes for initial in kept)
 
 
 def test_macs_are_those_of_new_rows(tmp_path: Path, capfd: Capture) -> None:

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         "window_rows": found.window_rows,
         "kept_bytes": found.kept_bytes,
         "macs": {"window": macs[0], "sliding": macs[1]},
-        "whole": list(found.whole),
+        "window_operators": list(found.window_operators),
         "output": str(target),
     }
     print_report(args, report, _text(found, macs) + f"\nwrote {target}")
@@ -69,5 +69,5 @@ def _text(found: Sliding, macs: list[int]) -> str:
         f"kept for the next run: {found.kept_bytes:,} bytes",
         f"MACs in a run: {macs[1]:,} instead of {macs[0]:,}",
     ]
-    lines += [f"reads the whole window: '{name}'" for name in found.whole]
+    lines += [f"reads the whole window: '{name}'" for name in found.window_operators]
     return "\n".join(lines)

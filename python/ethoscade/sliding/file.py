@@ -40,15 +40,15 @@ NewRows = Annotated[int, Range(1, (1 << 31) - 1)]
 class Sliding:
     """A network taking `new_rows` rows in each run in place of a window of `window_rows`.
 
-    `model` is its .tflite. `kept_bytes` are those of the variables, `whole` the operators that still see the whole
-    window, by name.
+    `model` is its .tflite. `kept_bytes` are those of the variables, `window_operators` the names of the
+    operators that still read the whole window.
     """
 
     model: bytes = field(repr=False)
     new_rows: int
     window_rows: int
     kept_bytes: int
-    whole: tuple[str, ...]
+    window_operators: tuple[str, ...]
 
 
 @checked()
@@ -66,12 +66,12 @@ def slide(model: str | os.PathLike[str] | bytes, rows: NewRows = 1) -> Sliding:
 def slide_graph(graph: Graph, rows: int) -> Sliding:
     """As `slide`, of a graph with its file's bytes."""
     plan = sliding_rows(graph, rows)
-    kept = {tensor: plan.kept(tensor) for tensor in plan.times if plan.kept(tensor)}
+    kept = {tensor: plan.kept_rows(tensor) for tensor in plan.time_axes if plan.kept_rows(tensor)}
     silent = _silence(graph, tuple(kept))
     data = _Editor(graph, plan, kept, silent).finish()
-    time = plan.times[graph.given[0]]
-    names = tuple(graph.operators[index].name for index in plan.whole)
-    size = sum(silent[tensor].nbytes // plan.times[tensor].rows * count for tensor, count in kept.items())
+    time = plan.time_axes[graph.given[0]]
+    names = tuple(graph.operators[index].name for index in plan.window_operators)
+    size = sum(silent[tensor].nbytes // plan.time_axes[tensor].rows * count for tensor, count in kept.items())
     read_tflite(data)
     return Sliding(data, rows, time.rows, size, names)
 
@@ -121,7 +121,7 @@ class _Editor:
 
     def finish(self) -> bytes:
         """The bytes of the changed file."""
-        for index, time in self._plan.times.items():
+        for index, time in self._plan.time_axes.items():
             self._shapes[index] = tuple(_with_rows(self._shapes[index], time, time.new))
             self._set_shape(self._main.tensors[index], self._shapes[index])
         behind: dict[int | None, list[Any]] = {}
@@ -171,7 +171,7 @@ class _Editor:
 
     def _keep(self, tensor: int) -> tuple[list[Any], int]:
         """Operators to put kept rows before the new ones and keep the last of both, and the tensor of both."""
-        time, rows = self._plan.times[tensor], self._kept[tensor]
+        time, rows = self._plan.time_axes[tensor], self._kept[tensor]
         name, shape = self._graph.tensors[tensor].name, self._shapes[tensor]
         before = self._add_tensor(f"{name}/before", tensor, _with_rows(shape, time, rows))
         both = self._add_tensor(f"{name}/both", tensor, _with_rows(shape, time, rows + time.new))
@@ -204,7 +204,7 @@ class _Editor:
             rows = self._plan.reads.get((index, tensor), 0)
             if not rows:
                 continue
-            time, most = self._plan.times[tensor], self._kept[tensor]
+            time, most = self._plan.time_axes[tensor], self._kept[tensor]
             inputs[place] = joined[tensor]
             if rows < most:
                 name = f"{self._graph.tensors[tensor].name}/for_{index}_{place}"
@@ -215,7 +215,7 @@ class _Editor:
 
     def _reshape(self, operator: Operator, table: Any) -> None:
         """Tell a RESHAPE of rows its new shape, and a SQUEEZE what it drops: not the only new row."""
-        if operator.outputs[0] not in self._plan.times:
+        if operator.outputs[0] not in self._plan.time_axes:
             return
         if operator.kind == "SQUEEZE":
             options = self._schema.SqueezeOptionsT()
@@ -238,7 +238,7 @@ class _Editor:
         start = self._schema.SubGraphT()
         start.tensors, start.inputs, start.outputs, start.operators, start.name = [], [], [], [], "rows_of_zeros"
         for tensor, rows in self._kept.items():
-            name, time = f"{self._graph.tensors[tensor].name}/rows", self._plan.times[tensor]
+            name, time = f"{self._graph.tensors[tensor].name}/rows", self._plan.time_axes[tensor]
             first = np.take(self._silent[tensor], range(rows * time.unit), axis=time.axis)
             handle = self._add_handle(start, name)
             options = self._schema.VarHandleOptionsT()

@@ -36,22 +36,22 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class SlidingRows:
-    """What becomes of a network.
+    """What a sliding network makes and reads.
 
-    `times` has the tensors of which only new rows are made, by index. `reads` says how many rows before the new ones an
-    operator (by index) reads of such a tensor. `whole` are the operators that read all of the window.
+    `time_axes` has the tensors of which only new rows are made, by index. `reads` says how many rows before the new
+    ones an operator (by index) reads of such a tensor. `window_operators` read all of the window.
     """
 
-    times: Mapping[int, TimeAxis]
+    time_axes: Mapping[int, TimeAxis]
     reads: Mapping[tuple[int, int], int]
-    whole: tuple[int, ...]
+    window_operators: tuple[int, ...]
 
-    def kept(self, tensor: int) -> int:
+    def kept_rows(self, tensor: int) -> int:
         """Rows of the runs before, as many as are kept of a tensor."""
         return max((rows for (_, read), rows in self.reads.items() if read == tensor), default=0)
 
 
-Passed = tuple[int, TimeAxis]
+RowFlow = tuple[int, TimeAxis]
 """Rows an operator reads before the new ones of its inputs along time, and what it makes."""
 
 
@@ -67,25 +67,25 @@ def sliding_rows(graph: Graph, rows: int) -> SlidingRows:
     if len(given) != 1:
         raise ConfigError(f"'{graph.name}' has {len(given)} inputs; a network of one can slide")
     time = _of_input(graph, given[0], rows)
-    times, reads, whole = {given[0]: time}, dict[tuple[int, int], int](), list[int]()
+    time_axes, reads, window_operators = {given[0]: time}, dict[tuple[int, int], int](), list[int]()
     made = {given[0]}
     for index, op in enumerate(graph.operators):
         changing = dict.fromkeys(t for t in op.inputs if t is not None and t in made)
         if changing:
             made.update(op.outputs)
-        along = [t for t in changing if t in times]
+        along = [t for t in changing if t in time_axes]
         if not along:
             continue
         # What is made of all rows, such as a gate, differs in the next run, for the rows before as well.
-        passed = _passed(graph, op, times) if len(along) == len(changing) else None
-        if passed is None:
-            whole.append(index)
-            reads.update(((index, t), times[t].rows - times[t].new) for t in along)
+        flow = _row_flow(graph, op, time_axes) if len(along) == len(changing) else None
+        if flow is None:
+            window_operators.append(index)
+            reads.update(((index, t), time_axes[t].rows - time_axes[t].new) for t in along)
             continue
-        reads.update(((index, t), passed[0]) for t in along)
-        if passed[1].new < passed[1].rows:
-            times.update(dict.fromkeys(op.outputs, passed[1]))
-    return SlidingRows(FrozenMap(times), FrozenMap(reads), tuple(whole))
+        reads.update(((index, t), flow[0]) for t in along)
+        if flow[1].new < flow[1].rows:
+            time_axes.update(dict.fromkeys(op.outputs, flow[1]))
+    return SlidingRows(FrozenMap(time_axes), FrozenMap(reads), tuple(window_operators))
 
 
 def _of_input(graph: Graph, index: int, new: int) -> TimeAxis:
@@ -109,16 +109,16 @@ def _of_input(graph: Graph, index: int, new: int) -> TimeAxis:
     return TimeAxis(len(tensor.shape) - 1, rows, new, tensor.shape[-1] // rows)
 
 
-def _passed(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+def _row_flow(graph: Graph, op: Operator, time_axes: Mapping[int, TimeAxis]) -> RowFlow | None:
     """What an operator reads and makes if it makes rows alike wherever they lie; None of any other."""
     rule = _RULES.get(op.kind) if op.opaque is None else None
-    return None if rule is None else rule(graph, op, times)
+    return None if rule is None else rule(graph, op, time_axes)
 
 
-def _windowed(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+def _windowed(graph: Graph, op: Operator, time_axes: Mapping[int, TimeAxis]) -> RowFlow | None:
     """A window reads what it needs beyond its stride, and rows at the end taken by no window."""
-    time, window = times.get(op.input(0)), op.attrs.window if isinstance(op.attrs, ConvAttrs | PoolAttrs) else None
-    if time is None or window is None or time.unit > 1 or any(t in times for t in op.inputs[1:] if t is not None):
+    time, window = time_axes.get(op.input(0)), op.attrs.window if isinstance(op.attrs, ConvAttrs | PoolAttrs) else None
+    if time is None or window is None or time.unit > 1 or any(t in time_axes for t in op.inputs[1:] if t is not None):
         return None
     along = _along(window, time.axis)
     if along is None:
@@ -134,50 +134,50 @@ def _windowed(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Pass
 def _along(window: Window, axis: int) -> tuple[int, int] | None:
     """Rows taken by a window along an axis, and its stride; None where it pads the axis."""
     if axis == 1 and not (window.pad_top or window.pad_bottom):
-        return (window.kernel_h - 1) * window.dilation_h + 1, window.stride_h
+        return window.dilated_h, window.stride_h
     if axis == 2 and not (window.pad_left or window.pad_right):
-        return (window.kernel_w - 1) * window.dilation_w + 1, window.stride_w
+        return window.dilated_w, window.stride_w
     return None
 
 
-def _element_wise(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+def _element_wise(graph: Graph, op: Operator, time_axes: Mapping[int, TimeAxis]) -> RowFlow | None:
     """Operands along time are alike, and all others are the same for every row."""
     shape = graph.made(op).shape
-    found = {times[t] for t in op.inputs if t is not None and t in times}
-    others = [graph.tensors[t] for t in op.inputs if t is not None and t not in times]
+    found = {time_axes[t] for t in op.inputs if t is not None and t in time_axes}
+    others = [graph.tensors[t] for t in op.inputs if t is not None and t not in time_axes]
     (time,) = found if len(found) == 1 else (None,)
     if time is None:
         return None
     behind = len(shape) - time.axis
     if any(len(tensor.shape) >= behind and tensor.shape[-behind] != 1 for tensor in others):
         return None
-    alike = all(graph.tensors[t].shape == shape for t in op.inputs if t is not None and t in times)
+    alike = all(graph.tensors[t].shape == shape for t in op.inputs if t is not None and t in time_axes)
     return (0, time) if alike else None
 
 
-def _by_last_axis(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+def _by_last_axis(graph: Graph, op: Operator, time_axes: Mapping[int, TimeAxis]) -> RowFlow | None:
     """Each row for itself, along the last axis."""
-    time = times.get(op.input(0))
+    time = time_axes.get(op.input(0))
     if time is None or time.axis >= len(graph.read(op).shape) - 1:
         return None
     return 0, time
 
 
-def _fully_connected(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+def _fully_connected(graph: Graph, op: Operator, time_axes: Mapping[int, TimeAxis]) -> RowFlow | None:
     keeps = op.attributes(FullyConnectedAttrs).keep_num_dims
-    return _by_last_axis(graph, op, times) if keeps and not any(t in times for t in op.inputs[1:]) else None
+    return _by_last_axis(graph, op, time_axes) if keeps and not any(t in time_axes for t in op.inputs[1:]) else None
 
 
-def _joined(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+def _joined(graph: Graph, op: Operator, time_axes: Mapping[int, TimeAxis]) -> RowFlow | None:
     """Along another axis than time, of inputs all along it."""
-    found = {times.get(t) for t in op.inputs if t is not None}
+    found = {time_axes.get(t) for t in op.inputs if t is not None}
     (time,) = found if len(found) == 1 else (None,)
     return None if time is None or op.attributes(ConcatenationAttrs).axis == time.axis else (0, time)
 
 
-def _reshaped(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Passed | None:
+def _reshaped(graph: Graph, op: Operator, time_axes: Mapping[int, TimeAxis]) -> RowFlow | None:
     """Rows stay rows where they are what the first dimension of several elements counts."""
-    time, shape = times.get(op.input(0)), graph.made(op).shape
+    time, shape = time_axes.get(op.input(0)), graph.made(op).shape
     if time is None or prod(graph.read(op).shape[: time.axis]) > 1:
         return None
     axis, extent = next(((axis, extent) for axis, extent in enumerate(shape) if extent > 1), (0, 1))
@@ -186,7 +186,7 @@ def _reshaped(graph: Graph, op: Operator, times: Mapping[int, TimeAxis]) -> Pass
     return 0, TimeAxis(axis, time.rows, time.new, extent // time.rows)
 
 
-_RowRule = Callable[[Graph, Operator, Mapping[int, TimeAxis]], Passed | None]
+_RowRule = Callable[[Graph, Operator, Mapping[int, TimeAxis]], RowFlow | None]
 _RULES: Mapping[str, _RowRule] = MappingProxyType(
     dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"), _windowed)
     | dict.fromkeys(
