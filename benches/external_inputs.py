@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import ethoscade
@@ -33,6 +34,9 @@ HEAD = (
 )
 MEMORY = "OffChipFlash"
 
+Row = tuple[str, bool]
+"""A row of a table, and whether what it says is right."""
+
 
 def mobilenet_v2() -> bytes:
     """MobileNetV2 of width 0.35 and 144 pixels, 1,000 classes (Sandler et al., 2018, table 2), with random weights."""
@@ -50,7 +54,7 @@ def mobilenet_v2() -> bytes:
     return b.build()
 
 
-def row(name: str, model: Path | bytes, seeds: int) -> tuple[str, bool]:
+def row(name: str, model: Path | bytes, seeds: int) -> Row:
     """The row of a model, and whether what it says is right."""
     inside = ethoscade.frontier(model, io="int8")
     prepared = ethoscade.prepare(model, io="int8", input_memory=MEMORY)
@@ -72,17 +76,17 @@ def _within(curve: Curve) -> int:
     return next(size for size, cycles in curve.points if cycles <= most)
 
 
-def main() -> int:
-    """Prints the table; 3 if something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def print_table(description: str | None, head: str, page: Path, row: Callable[[str, Path | bytes, int], Row]) -> int:
+    """Print a row of each model that the command line names, and of the built one; 3 if something is wrong."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--seeds", type=int, default=1, help="inputs to verify with")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/input-memory.md")
+    parser.add_argument("--write", action="store_true", help=f"put the table into docs/{page.name}")
     args = parser.parse_args()
     models: list[tuple[str, Path | bytes]] = [(model.stem, model) for model in named_models(args.models)]
     found = [(name, row(name, model, args.seeds)) for name, model in [*models, (BUILT, mobilenet_v2())]]
-    return put_table(found, HEAD, PAGE if args.write else None)
+    return put_table(found, head, page if args.write else None)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_table(__doc__, HEAD, PAGE, row))

@@ -12,13 +12,12 @@ table into docs/stream-input.md. Exit status 3 if anything is wrong.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 import ethoscade
-from external_inputs import BUILT, MODELS, mobilenet_v2
-from harness import millions, named_models, put_table
+from external_inputs import Row, print_table
+from harness import millions
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "stream-input.md"
 HEAD = (
@@ -30,7 +29,7 @@ HEAD = (
 WAYS = ((1, False), (2, False), (2, True))
 
 
-def row(name: str, model: Path | bytes, seeds: int) -> tuple[str, bool]:
+def row(name: str, model: Path | bytes, seeds: int) -> Row:
     """The row of a model, and whether what it says is right."""
     whole = ethoscade.frontier(model, io="int8")
     prepared = [ethoscade.prepare(model, io="int8", stream_input=rows, stream_ahead=ahead) for rows, ahead in WAYS]
@@ -50,17 +49,5 @@ def row(name: str, model: Path | bytes, seeds: int) -> tuple[str, bool]:
     return f"| {' | '.join(cells)} |\n", is_right and curve.floor_bytes == made[0].sram_bytes
 
 
-def main() -> int:
-    """Prints the table; 3 if something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=MODELS)
-    parser.add_argument("--seeds", type=int, default=1, help="inputs to verify with")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/stream-input.md")
-    args = parser.parse_args()
-    models: list[tuple[str, Path | bytes]] = [(model.stem, model) for model in named_models(args.models)]
-    found = [(name, row(name, model, args.seeds)) for name, model in [*models, (BUILT, mobilenet_v2())]]
-    return put_table(found, HEAD, PAGE if args.write else None)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_table(__doc__, HEAD, PAGE, row))
