@@ -168,15 +168,16 @@ def same(found: dict[str, np.ndarray], expected: object) -> None:
 
 
 class Mute:
-    """A stream that says nothing any more once so many frames were sent, or that is interrupted there."""
+    """A stream that is silent after `left` frames, or is interrupted "ahead" of the next one or "behind" it."""
 
     def __init__(self, stream: ByteStream) -> None:
-        self.stream, self.left, self.interrupts = stream, 1 << 30, False
+        self.stream, self.left, self.interrupted = stream, 1 << 30, ""
 
     def send(self, data: bytes) -> None:
         self.left -= 1
-        self.stream.send(data)
-        if self.left < 0 and self.interrupts:
+        if self.left >= 0 or self.interrupted != "ahead":
+            self.stream.send(data)
+        if self.left < 0 and self.interrupted:
             raise KeyboardInterrupt
 
     def receive(self, seconds: float) -> bytes:
@@ -187,10 +188,10 @@ class Mute:
         self.stream.close()
 
 
-@pytest.mark.parametrize("interrupts", [False, True])
+@pytest.mark.parametrize("interrupted", ["", "ahead", "behind"])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_what_was_lost_begins_anew(
-    streamed: bool, interrupts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    streamed: bool, interrupted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At any frame, of inputs, of rows, of a run: no later run is on half of what was written."""
     need(HOST)
@@ -207,7 +208,7 @@ def test_what_was_lost_begins_anew(
         stream = Mute(started.stream)
         with Connection(stream, made.description, npu=started.npu, patience_seconds=0.1) as connection:
             same(connection.run(steps[0]), expected[0])
-            stream.left, stream.interrupts = frames_of_a_run, interrupts
+            stream.left, stream.interrupted = frames_of_a_run, interrupted
             try:
                 connection.set_input(*next(iter(steps[1].items())))
                 connection.run_call(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,16 @@ from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline.compiled import Compiled
 from ethoscade.pipeline.compiler import search
 from ethoscade.run import host_c
+from ethoscade.run.execution import run_artifact_steps
 from ethoscade.run.simulator import Machine
 from ethoscade.run.streaming import StreamedRun
 from ethoscade.scheduling import schedule as scheduling
 from ethoscade.scheduling.schedule import Backwards, Bands, Group, Schedule, Split
 from ethoscade.targets.target import ACCELERATORS, Streaming
-from ethoscade.testing import ModelBuilder, inverted_residuals
+from ethoscade.testing import ModelBuilder
 from promised_cycles import broken_promises
 from raw_reader import RawProgram
-
-
-def image() -> bytes:
-    return inverted_residuals(resolution=32)
+from streamed_networks import image, operators_behind, passed_through, with_state
 
 
 def wide() -> bytes:
@@ -74,28 +73,6 @@ def reshaped() -> bytes:
     """The input under another name, in another shape."""
     b = ModelBuilder("reshaped")
     b.conv2d(b.reshape(b.input((1, 24, 5, 8), name="input"), (1, 10, 12, 8)), 8, 3)
-    return b.build()
-
-
-def passed_through() -> bytes:
-    """The input is an output as well."""
-    b = ModelBuilder("passed_through")
-    x = b.input((1, 8, 6, 8), name="input")
-    b.output(b.reshape(x, (1, 384)), b.conv2d(x, 8, 3))
-    return b.build()
-
-
-def with_state() -> bytes:
-    b = ModelBuilder("with_state")
-    b.fully_connected(b.lstm(b.reshape(b.conv2d(b.input((1, 6, 1, 8), name="input"), 8, 1), (1, 6, 8)), 12), 4)
-    return b.build()
-
-
-def operators_behind() -> bytes:
-    """The NPU reads the input, the CPU what comes of it, and then the NPU again."""
-    b = ModelBuilder("operators_behind")
-    x = b.conv2d(b.conv2d(b.input((1, 12, 12, 4), name="input"), 16, 3), 8, 3)
-    b.conv2d(b.resize_bilinear(x, (18, 18)), 8, 3)
     return b.build()
 
 
@@ -183,6 +160,20 @@ def test_rows_that_arrive_meanwhile_are_read_a_feed_later() -> None:
                 assert machine.run(call.payload).warnings == ()
         assert arriving is None, "the last rows are awaited"
         assert inputs
+
+
+def test_the_simulated_caller_is_as_late_as_it_may_be() -> None:
+    """Programs that read a feed at once are wrong where its rows may arrive until the next one."""
+    made = compiled("image")
+    inputs, _ = rows_of(made, 3)
+    calls = list(made.artifact.calls)
+    last = max(number for number, call in enumerate(calls) if isinstance(call, FeedCall))
+    feeds = [replace(call, is_ahead=True) if isinstance(call, FeedCall) else call for call in calls]
+    end = feeds[last]
+    assert isinstance(end, FeedCall)
+    late = replace(made.artifact, calls=(*feeds, replace(end, row=end.row + end.rows, rows=0)))
+    (right,), (wrong,) = (run_artifact_steps(artifact, [inputs]) for artifact in (made.artifact, late))
+    assert right.faults == () and any("nobody wrote" in fault for fault in wrong.faults)
 
 
 def test_a_step_is_short_where_rows_are_used_as_they_come() -> None:

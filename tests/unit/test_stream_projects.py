@@ -21,35 +21,9 @@ from ethoscade.project import description, folder
 from ethoscade.project.connection import Connection
 from ethoscade.project.template import Project
 from ethoscade.project.templates import TEMPLATES
-from ethoscade.testing import ModelBuilder, inverted_residuals
+from streamed_networks import image, operators_behind, passed_through, with_state
 
 HOST = TEMPLATES["host"]
-
-
-def image() -> bytes:
-    return inverted_residuals(resolution=32)
-
-
-def with_state() -> bytes:
-    b = ModelBuilder("with_state")
-    b.fully_connected(b.lstm(b.reshape(b.conv2d(b.input((1, 6, 1, 8), name="input"), 8, 1), (1, 6, 8)), 12), 4)
-    return b.build()
-
-
-def passed_through() -> bytes:
-    """The input is an output as well, so that all of it lies in the arena in the end."""
-    b = ModelBuilder("passed_through")
-    x = b.input((1, 8, 6, 8), name="input")
-    b.output(b.reshape(x, (1, 384)), b.conv2d(x, 8, 3))
-    return b.build()
-
-
-def operators_behind() -> bytes:
-    """The CPU reads what the NPU makes of the input."""
-    b = ModelBuilder("operators_behind")
-    x = b.conv2d(b.conv2d(b.input((1, 12, 12, 4), name="input"), 16, 3), 8, 3)
-    b.conv2d(b.resize_bilinear(x, (18, 18)), 8, 3)
-    return b.build()
 
 
 def made(target: Path, model: bytes, rows: int, ahead: bool) -> Project:
