@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import ethoscade
@@ -26,7 +26,6 @@ MODELS = (
     "vww_96_int8", "person_detect", "tinyengine_vww", "mobilenetv2_160_035", "blazeface_front_128",
     "mobilenet_v2_1.0_224_ptq", "mobilenet_v1_1.0_224_embed_uint8", "movenet_singlepose_192",
 )  # fmt: skip
-BUILT = "MobileNetV2 0.35/144, built"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "input-memory.md"
 HEAD = (
     "| model | inputs | floor, inputs in SRAM | external | Mcycles there | external | at 2.5 times the fewest cycles "
@@ -54,6 +53,9 @@ def mobilenet_v2() -> bytes:
     return b.build()
 
 
+BUILT = {"MobileNetV2 0.35/144, built": mobilenet_v2}
+
+
 def row(name: str, model: Path | bytes, seeds: int) -> Row:
     """The row of a model, and whether what it says is right."""
     inside = ethoscade.frontier(model, io="int8")
@@ -76,17 +78,29 @@ def _within(curve: Curve) -> int:
     return next(size for size, cycles in curve.points if cycles <= most)
 
 
-def print_table(description: str | None, head: str, page: Path, row: Callable[[str, Path | bytes, int], Row]) -> int:
-    """Print a row of each model that the command line names, and of the built one; 3 if something is wrong."""
+def print_table(
+    description: str | None,
+    page: tuple[Path, str],
+    row: Callable[[str, Path | bytes, int], Row],
+    models: Sequence[str] = MODELS,
+    built: Mapping[str, Callable[[], bytes]] = BUILT,
+) -> int:
+    """Print a row of each model that the command line names, and of built ones; 3 if something is wrong.
+
+    `page` is the page with the table, and the table's head there.
+    """
+    path, head = page
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("models", nargs="*", default=models)
     parser.add_argument("--seeds", type=int, default=1, help="inputs to verify with")
-    parser.add_argument("--write", action="store_true", help=f"put the table into docs/{page.name}")
+    parser.add_argument("--write", action="store_true", help=f"put the table into docs/{path.name}")
     args = parser.parse_args()
-    models: list[tuple[str, Path | bytes]] = [(model.stem, model) for model in named_models(args.models)]
-    found = [(name, row(name, model, args.seeds)) for name, model in [*models, (BUILT, mobilenet_v2())]]
-    return put_table(found, head, page if args.write else None)
+    named: list[tuple[str, Path | bytes]] = [(model.stem, model) for model in named_models(args.models)]
+    named += [(name, made()) for name, made in built.items()]
+    return put_table(
+        [(name, row(name, model, args.seeds)) for name, model in named], head, path if args.write else None
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(print_table(__doc__, HEAD, PAGE, row))
+    sys.exit(print_table(__doc__, (PAGE, HEAD), row))

@@ -119,14 +119,25 @@ def sweep(seed: int, accelerators: Sequence[str], tally: Tally) -> None:
 def targets(accelerators: Sequence[str], seed: int = 0) -> dict[str, Target]:
     """What a network is compiled for, by name: the accelerators, and those that have one between two memories.
 
-    The seed draws how many rows of an input arrive at once, and whether they do so while the NPU works.
+    The seed draws how many rows of an input arrive at once, whether they do so while the NPU works, and how many of an
+    output are taken at once.
     """
     found = {name: load_target(name) for name in accelerators}
     between = (name for name in accelerators if found[name].accelerator.product == "u65")
     external = {f"{name} with inputs in flash": replace(of, inputs=of.constants) for name, of in found.items()}
     streaming = Streaming(1 + seed % 5, seed % 2 == 0)
     streamed = {f"{name} with {streaming}": replace(of, streaming=streaming) for name, of in found.items()}
-    return found | external | streamed | {f"{name} with DRAM": load_target(name, *IN_DRAM) for name in between}
+    rows = 1 + seed % 3
+    taken = {f"{name} with {rows} rows taken": replace(of, taken_rows=rows) for name, of in found.items()}
+    both = {f"{name} and {rows} rows taken": replace(of, taken_rows=rows) for name, of in streamed.items()}
+    return (
+        found
+        | external
+        | streamed
+        | taken
+        | both
+        | {f"{name} with DRAM": load_target(name, *IN_DRAM) for name in between}
+    )
 
 
 def made_for(network: Network, seed: int) -> Iterator[tuple[str, int, Compiled]]:
@@ -171,8 +182,8 @@ def _faults(
     try:
         network = prepare(source, target)
     except ConfigError:
-        # An operator on the CPU reads the input, or it is an output, too, or one of several.
-        if target.inputs is None and target.streaming is None:
+        # An operator on the CPU reads the input or makes the output, or it is both, or one of several.
+        if target.inputs is None and target.streaming is None and target.taken_rows is None:
             raise
         return
     for index in network.partition.npu_operators:

@@ -50,4 +50,4 @@ def row(name: str, model: Path | bytes, seeds: int) -> Row:
 
 
 if __name__ == "__main__":
-    sys.exit(print_table(__doc__, HEAD, PAGE, row))
+    sys.exit(print_table(__doc__, (PAGE, HEAD), row))

@@ -23,6 +23,15 @@ def person(path: str = "person.tflite", channels: int = 24) -> None:
     Path(path).write_bytes(builder.build())
 
 
+def segmentation(path: str = "segmentation.tflite") -> None:
+    """Sixteen classes for each pixel of a small image, by way of a smaller one."""
+    builder = ModelBuilder(name="segmentation", seed=7)
+    x = builder.conv2d(builder.input((1, 48, 48, 4), name="image"), 8, 3, stride=2, activation=Activation.RELU6)
+    x = builder.resize_nearest(builder.conv2d(x, 16, 3, activation=Activation.RELU6), (48, 48))
+    builder.conv2d(x, 16, 3)
+    Path(path).write_bytes(builder.build())
+
+
 def words(path: str = "words.tflite") -> None:
     """A spotter of words with a filter that is longer than the NPU's limit."""
     builder = ModelBuilder(name="words", seed=3)

@@ -37,9 +37,15 @@ def arena_touched(compiled: Compiled) -> int:
     return compiled.simulate(random_inputs(compiled.source, 0)).arena_touched_bytes
 
 
-def network_of(model: bytes, accelerator: str = "ethos-u55-256", streaming: Streaming | None = None) -> Network:
+def network_of(
+    model: bytes,
+    accelerator: str = "ethos-u55-256",
+    streaming: Streaming | None = None,
+    taken_rows: int | None = None,
+) -> Network:
     """A model made ready for scheduling."""
-    return prepare(read_tflite(model), replace(load_target(accelerator), streaming=streaming))
+    target = replace(load_target(accelerator), streaming=streaming, taken_rows=taken_rows)
+    return prepare(read_tflite(model), target)
 
 
 def carry_out(network: Network, schedule: Schedule, seed: int = 0) -> Outcome:

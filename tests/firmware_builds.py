@@ -168,9 +168,8 @@ extern int32_t probe_call_count;
 
 _CAMERA = """  {{
     static struct {prefix}_job job;
-    uint8_t *where, *last = NULL;
-    const uint8_t* from = (const uint8_t*)in[0];
     uint32_t rows, stride, left = 0, given_up;
+{declared}
 
     for (given_up = 0; given_up < {given_up}; ++given_up) {{
       status = {prefix}_begin(&job, {arguments});
@@ -180,28 +179,44 @@ _CAMERA = """  {{
     }}
     status = {prefix}_begin(&job, {arguments});
     while (status == {macro}_RUNNING) {{
-      const uint8_t* const before = from - left;
-
-      status = {prefix}_want(&job, &where, &rows, &stride);
-      if (status != {macro}_RUNNING) break;
-      /* The rows of a camera that is as late as it may be: until then there is something else. */
-      if (last != NULL) memcpy(last, before, left);
-      left = rows * stride;
-      memset(where, 0xA5, left);
-      if ({is_ahead}) last = where; else memcpy(where, from, left);
-      from += left;
-      ++*polls;
+{moved}      ++*polls;
       status = {prefix}_step(&job);
     }}
     probe_driver_result = job.driver_result;
   }}"""
-"""A firmware whose camera hands over rows. Before each run it gives some up, after as many steps as it has given up."""
+"""A firmware that hands over rows. Before each run it gives some up, after as many steps as it has given up."""
+
+_WANT = """      status = {prefix}_want(&job, &where, &rows, &stride);
+      if (status != {macro}_RUNNING) break;
+      if (rows > 0 || last != NULL) {{
+        /* The rows of the latest camera: until then there is something else. */
+        if (last != NULL) memcpy(last, from - left, left);
+        left = rows * stride;
+        memset(where, 0xA5, left);
+        if ({is_ahead}) last = where; else memcpy(where, from, left);
+        from += left;
+      }}
+"""
+
+_TAKE = """      status = {prefix}_take(&job, &made, &rows, &stride);
+      if (status != {macro}_RUNNING) break;
+      memcpy(to, made, rows * stride);
+      to += rows * stride;
+"""
 
 
 def _camera(module: Module, arguments: Sequence[str], given_up: int) -> str:
+    names = {"prefix": module.prefix, "macro": module.macro}
+    declared, moved = [], ""
+    if module.feeds:
+        declared += ["uint8_t *where, *last = NULL;", "const uint8_t* from = (const uint8_t*)in[0];"]
+        moved += _WANT.format(**names, is_ahead=int(module.feeds[0].is_ahead))
+    if module.takes:
+        declared += ["const uint8_t* made;", "uint8_t* to = (uint8_t*)out[0];"]
+        moved += _TAKE.format(**names)
+    lines = "\n".join(f"    {line}" for line in declared)
     return _CAMERA.format(
-        prefix=module.prefix, macro=module.macro, arguments=", ".join(arguments), given_up=given_up,
-        is_ahead=int(module.feeds[0].is_ahead),
+        **names, arguments=", ".join(arguments), given_up=given_up, declared=lines, moved=moved
     )  # fmt: skip
 
 
@@ -232,8 +247,8 @@ def _probe(module: Module, is_async: bool, given_up: int | None = None) -> str:
         memory = "&pools"
     after = []
     if io:
-        inputs = () if module.feeds else module.inputs
-        for what, tensors in (("inputs", inputs), ("outputs", module.outputs)):
+        inputs, outputs = () if module.feeds else module.inputs, () if module.takes else module.outputs
+        for what, tensors in (("inputs", inputs), ("outputs", outputs)):
             copies = []
             for place, t in enumerate(tensors):
                 ends = (f"map.{names[t]}", f"in[{place}]") if what == "inputs" else (f"out[{place}]", f"map.{names[t]}")
@@ -247,7 +262,8 @@ def _probe(module: Module, is_async: bool, given_up: int | None = None) -> str:
         arguments.append("&devices")
     run = f"{prefix}_run({', '.join(arguments)})"
     if given_up is not None:
-        before.append(_camera(module, arguments if io else arguments[1:], given_up))
+        later = {"&inputs": module.feeds, "&outputs": module.takes}
+        before.append(_camera(module, [argument for argument in arguments if not later.get(argument)], given_up))
         run = "status"
     if is_async:
         before.insert(1, f"  static struct {prefix}_job job;")

@@ -31,7 +31,9 @@ class RawProgram:
         with np.load(path) as file:
             self.arrays = {name: file[name] for name in file.files}
         self.told: dict[str, Any] = json.loads(self.arrays["program"].tobytes())
-        assert self.told["version"] == 1 + any(call["on"] == "caller" for call in self.told["calls"])
+        of_caller = [call for call in self.told["calls"] if call["on"] == "caller"]
+        takes = any("takes" in call for call in of_caller)
+        assert self.told["version"] == (3 if takes else 2 if of_caller else 1)
         self.graph = Graph(self.told["name"], tuple(map(self._tensor, self.told["tensors"])), (), (), ())
         self._machine = self._memories()
         self.hazards = 0
@@ -46,13 +48,16 @@ class RawProgram:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One run on inputs by name; outputs by name. The state lives on."""
-        arriving = {call["tensor"] for call in self.told["calls"] if call["on"] == "caller"}
+        arriving = {call.get("tensor") for call in self.told["calls"] if call["on"] == "caller"}
         for index in self.told["inputs"]:
             if index not in arriving:
                 self._store(index, inputs[self.graph.tensors[index].name])
-        late = None
+        late, taken = None, dict[int, bytes]()
         for call in self.told["calls"]:
-            if call["on"] == "caller":
+            if "takes" in call:
+                rows = self._machine.read(ARENA, call["offset"], call["rows"] * call["row_bytes"])
+                taken[call["takes"]] = taken.get(call["takes"], b"") + bytes(rows)
+            elif call["on"] == "caller":
                 if late is not None:
                     self._hand_over(late, inputs)
                 late = call if call["is_ahead"] else None
@@ -62,7 +67,10 @@ class RawProgram:
                 self.hazards += len(self._machine.run(self.arrays[call["commands"]]).hazards)
             else:
                 self._on_cpu(call)
-        outputs = {self.graph.tensors[index].name: self._load(index) for index in self.told["outputs"]}
+        outputs = {
+            self.graph.tensors[index].name: self._made(index, taken[index]) if index in taken else self._load(index)
+            for index in self.told["outputs"]
+        }
         after = [self._load(state["after"]) for state in self.told["state"]]
         for state, value in zip(self.told["state"], after, strict=True):
             self._store(state["before"], value)
@@ -120,7 +128,10 @@ class RawProgram:
         if tensor.data is not None:
             return tensor.data
         assert told["memory"] == "arena", f"{tensor.name} has no place"
-        data = self._machine.read(ARENA, told["offset"], told["size_bytes"])
+        return self._made(index, self._machine.read(ARENA, told["offset"], told["size_bytes"]))
+
+    def _made(self, index: int, data: bytes) -> Array:
+        tensor = self.graph.tensors[index]
         return np.frombuffer(data, tensor.dtype.numpy).reshape(tensor.shape)
 
 

@@ -23,6 +23,7 @@ from ethoscade.scheduling.program import (
     ProgramBuffer,
     Slab,
     Stripe,
+    Take,
 )
 
 _NOTHING = -1
@@ -174,6 +175,10 @@ def check_contents(operations: Sequence[NpuOperation], program: Program) -> None
             cells[step.buffer] = cells[step.source].copy()
         if isinstance(step, Feed):
             _hold(cells, step.output)
+        if isinstance(step, Take):
+            assert (_names(step.input) == cells[step.input.buffer][_cells(step.input)]).all(), (
+                f"{step} finds other rows"
+            )
         if not isinstance(step, Stripe):
             continue
         operation = operations[step.stage]
@@ -243,6 +248,8 @@ def check_lifetimes(operations: Sequence[NpuOperation], program: Program) -> Non
             touched = [step.source, step.buffer]
         elif isinstance(step, Feed):
             touched = [step.output.buffer]
+        elif isinstance(step, Take):
+            touched = [step.input.buffer]
         else:
             assert isinstance(step, CallOperator)
             touched = [] if step.workspace is None else [step.workspace]
@@ -358,6 +365,8 @@ def check_placed(
                 arena[use(number, arriving)[0]] = _NOTHING
             elif len(rows[1]):
                 write(number, rows)
+        elif isinstance(step, Take):
+            read(number, _rows_of(program.buffers[step.input.buffer], step.input))
         elif isinstance(step, CopyTensor):
             size = program.buffers[step.source].size_bytes
             source, _ = use(number, (step.source, np.arange(size), np.arange(size)))
@@ -391,8 +400,14 @@ def check_placed(
             for view, source in sources:
                 is_exact = _keeps_elements(operation, view) and np.array_equal(made, source)
                 assert is_exact or not np.isin(made, source).any(), f"step {number} writes what it reads"
+    taken = [step for step in program.steps if isinstance(step, Take)]
+    rows = [row for step in taken for row in range(step.input.y0, step.input.y1)]
+    assert rows == list(range(len(rows))), "rows are taken in order"
     for tensor in graph.outputs:
-        if graph.tensors[tensor].data is None:
+        if tensor in {step.tensor for step in taken}:
+            row_bytes = program.buffers[taken[0].input.buffer].size_bytes // taken[0].input.rows
+            assert len(rows) * row_bytes == graph.tensors[tensor].size_bytes, "and all of them"
+        elif graph.tensors[tensor].data is None:
             read(len(program.steps) - 1, whole(tensor))
 
 
@@ -464,7 +479,7 @@ def check_tables(operations: Sequence[NpuOperation], program: Program) -> None:
     """Whoever looks up finds its table loaded, and not another one over it; every NPU run begins with none."""
     held: dict[int, Table] = {}
     for step in program.steps:
-        if isinstance(step, CallOperator | Feed):
+        if isinstance(step, CallOperator | Feed | Take):
             held = {}
         elif isinstance(step, LoadTable):
             table = operations[step.stage].function

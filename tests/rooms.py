@@ -73,7 +73,7 @@ BELOW: dict[str, set[str]] = {
         "errors", "util.arguments", "ir", "frontend", "codegen", "run.inputs", "run.compiled_file", "run.cpu_operators",
         "run.inference", "run.resources",
     },
-    "run.streaming": {"errors", "codegen", "run.execution", "run.inference"},
+    "run.streaming": {"errors", "ir", "codegen", "run.execution", "run.inference", "run.inputs"},
     "run.pairing": {"errors", "ir", "judge.noise"},
     "run.host_c": {"errors", "_core", "ir", "codegen", "run.inputs"},
     "run.judgement": {

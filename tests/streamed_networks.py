@@ -29,3 +29,20 @@ def operators_behind() -> bytes:
     x = b.conv2d(b.conv2d(b.input((1, 12, 12, 4), name="input"), 16, 3), 8, 3)
     b.conv2d(b.resize_bilinear(x, (18, 18)), 8, 3)
     return b.build()
+
+
+def segmentation() -> bytes:
+    """Nothing is as large as the output."""
+    b = ModelBuilder("segmentation")
+    x = b.conv2d(b.conv2d(b.input((1, 24, 20, 8), name="input"), 8, 3, stride=2), 16, 3)
+    b.conv2d(b.resize_nearest(x, (24, 20)), 32, 3)
+    return b.build()
+
+
+def joined_output() -> bytes:
+    """Made of pieces, one of which is a copy."""
+    b = ModelBuilder("joined_output")
+    x = b.input((1, 12, 10, 8), name="input")
+    y = b.conv2d(b.depthwise(x, 3), 16, 1)
+    b.concatenate([y, b.quantize(b.conv2d(y, 8, 3), y.quantisation)], axis=3)
+    return b.build()

@@ -267,6 +267,18 @@ class Feed:
     def cycles(self) -> int: ...
 
 @final
+class Take:
+    """The next rows of graph tensor `tensor`, a streamed output, are taken from the box `input`. Counts no cycles."""
+
+    def __new__(cls, tensor: int, input: Slab) -> Take: ...
+    @property
+    def tensor(self) -> int: ...
+    @property
+    def input(self) -> Slab: ...
+    @property
+    def cycles(self) -> int: ...
+
+@final
 class CallOperator:
     """Graph operator `operator` on the CPU; `workspace` is a buffer or None. Counts no cycles."""
 
@@ -346,13 +358,13 @@ class Program:
 
     def __new__(
         cls,
-        steps: Sequence[Stripe | CopyConstants | CopyTensor | LoadTable | Feed | CallOperator],
+        steps: Sequence[Stripe | CopyConstants | CopyTensor | LoadTable | Feed | Take | CallOperator],
         buffers: Sequence[ProgramBuffer],
         tensor_buffers: Mapping[int, int],
         shared_bytes: Sequence[tuple[int, int, int, int, int]] = ...,
     ) -> Program: ...
     @property
-    def steps(self) -> tuple[Stripe | CopyConstants | CopyTensor | LoadTable | Feed | CallOperator, ...]: ...
+    def steps(self) -> tuple[Stripe | CopyConstants | CopyTensor | LoadTable | Feed | Take | CallOperator, ...]: ...
     @property
     def buffers(self) -> tuple[ProgramBuffer, ...]: ...
     @property

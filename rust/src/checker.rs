@@ -61,8 +61,8 @@ struct Replay<'a> {
     /// The table that each slot holds a part of, and which part.
     slots: [Option<(TableId, u32)>; LookUpArea::SLOTS],
     sets: ChannelSets,
-    /// How many rows of each tensor have a place.
-    fed: IdVec<TensorId, i64>,
+    /// How many rows of each tensor the caller has handed over or taken.
+    handed: IdVec<TensorId, i64>,
     /// Rows on their way.
     arriving: Option<View>,
 }
@@ -83,12 +83,15 @@ pub fn check(graph: &CascaderGraph, program: &Program) -> Result<(), Complaint> 
                 replay.stripe(index, stripe)?;
             }
             Step::Feed { part, output } => replay.feed(index, *part, output)?,
+            Step::Take { part, input } => replay.take(index, *part, input)?,
             Step::Call { part, workspace } => replay.call(index, *part, *workspace)?,
         }
     }
     for (id, tensor) in graph.tensors.iter_ids() {
-        if tensor.is_output {
-            replay.complete(id)?;
+        match graph.producer[id].filter(|&part| graph.is_take(part)) {
+            Some(part) => replay.all_is_taken(part)?,
+            None if tensor.is_output => replay.complete(id)?,
+            None => {}
         }
     }
     Ok(())
@@ -131,7 +134,7 @@ impl<'a> Replay<'a> {
             staged: vec![None; program.buffers.len()].into(),
             slots: [None; LookUpArea::SLOTS],
             sets: ChannelSets::default(),
-            fed: vec![0; graph.tensors.len()].into(),
+            handed: vec![0; graph.tensors.len()].into(),
             arriving: None,
         };
         for (id, tensor) in graph.tensors.iter_ids() {
@@ -391,7 +394,7 @@ impl<'a> Replay<'a> {
                 let mut overlaid = views.filter(|&(operand, _)| self.is_overlaid(stripe, operand));
                 overlaid.try_for_each(|(operand, view)| self.read(index, stripe, operand, view))
             }
-            Step::Copy { .. } | Step::LoadTable { .. } | Step::Feed { .. } => Ok(()),
+            Step::Copy { .. } | Step::LoadTable { .. } | Step::Feed { .. } | Step::Take { .. } => Ok(()),
         }
     }
 

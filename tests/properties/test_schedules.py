@@ -99,14 +99,16 @@ def test_random_networks_are_proved_exact_and_keep_their_promise(seed: int, acce
 
 
 def drawn_network(seed: int, accelerator: str, dtype: DType) -> Network:
-    """A random network; one of three takes its input row by row, if it has but one, which the NPU reads."""
+    """A random network; one of three takes its input row by row and one of four gives its output so, where it may."""
     model = random_network(seed, dtype=dtype)
     streaming = Streaming(1 + seed % 5, seed % 2 == 0) if seed % 3 == 0 else None
-    try:
-        return network_of(model, accelerator, streaming)
-    except ConfigError:
-        assert streaming is not None
-        return network_of(model, accelerator)
+    taken_rows = 1 + seed % 3 if seed % 4 == 0 else None
+    for pieces in ((streaming, taken_rows), (streaming, None), (None, taken_rows)):
+        try:
+            return network_of(model, accelerator, *pieces)
+        except ConfigError:
+            assert pieces != (None, None)
+    return network_of(model, accelerator)
 
 
 def test_cascades_pass_through_dense_layers_on_images() -> None:
@@ -142,14 +144,14 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
     """A legal group that starts at Part `first`, with any legal decisions."""
     problem = network.problem
     run = 1
-    cascades = [spec.kernel is not None or spec.feed_rows is not None for spec in problem.specs]
+    cascades = [spec.kernel is not None or spec.handed_rows is not None for spec in problem.specs]
     while first + run < len(problem.specs) and cascades[first + run] and cascades[first]:
         run += 1
     last = first + draw(st.integers(0, min(run, 5) - 1))
-    if problem.specs[last].kernel is None:
+    if problem.specs[last].kernel is None and problem.specs[last].take_rows is None:
         return Group(first, first, ())
-    # Rows that arrive in order are used in order.
-    is_fed = any(problem.specs[part].feed_rows for part in range(first, last + 1))
+    # Rows that are handed over in order are used and made in order.
+    is_fed = any(problem.specs[part].handed_rows for part in range(first, last + 1))
     axis = "height" if is_fed else draw(st.sampled_from(["height", "width"]))
     along, across = (0, 1) if axis == "height" else (1, 0)
     planes = {part: problem.tensors[problem.specs[part].outputs[0]].plane for part in range(first, last + 1)}
@@ -157,7 +159,7 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
     interior = [problem.is_interior(part, last) for part in range(first, last)]
     # What doubles its input makes two rows or columns of one at least.
     steps = {part: step_of(problem, part) for part in planes if problem.specs[part].kernel}
-    bands = draw(st.integers(1, min(4, -(-planes[last][across] // steps[last]))))
+    bands = draw(st.integers(1, min(4, -(-planes[last][across] // steps.get(last, 1)))))
     if bands > 1 and all(interior) and not is_fed:
         decisions.append(Bands(last, "width" if axis == "height" else "height", bands))
     backwards = draw(st.booleans()) and not is_fed
@@ -170,7 +172,7 @@ def groups(draw: st.DrawFn, network: Network, first: int) -> Group:
             continue
         kernel = problem.specs[part].kernel
         if kernel is None:
-            # How many rows arrive at once is nobody's decision.
+            # How many rows are handed over at once is nobody's decision.
             continue
         sliced = False
         if kernel.constant_bytes and draw(st.booleans()):
@@ -245,11 +247,17 @@ def schedules(draw: st.DrawFn, network: Network) -> Schedule:
     ),
     CHIPS,
     st.sampled_from([None, None, Streaming(1), Streaming(3), Streaming(1, True), Streaming(2, True)]),
+    st.sampled_from([None, None, 1, 2, 5]),
 )
 def test_schedules_by_hand_are_proved_and_exact(
-    data: st.DataObject, name: str, accelerator: str, streaming: Streaming | None
+    data: st.DataObject, name: str, accelerator: str, streaming: Streaming | None, taken_rows: int | None
 ) -> None:
-    network = network_of(BUILT[name](), accelerator, streaming)
+    try:
+        network = network_of(BUILT[name](), accelerator, streaming, taken_rows)
+    except ConfigError:
+        # The CPU makes the output, or there are several.
+        assert taken_rows is not None
+        network = network_of(BUILT[name](), accelerator, streaming)
     carry_out(network, data.draw(schedules(network)))
 
 

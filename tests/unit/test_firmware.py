@@ -41,9 +41,9 @@ Steps = Sequence[Mapping[str, npt.NDArray[Any]]]
 
 IN_DRAM = {"accelerator": "ethos-u65-256", "system_config": "Ethos_U65_High_End", "memory_mode": "Dedicated_Sram"}
 NETWORKS = ("conv", "with_cpu", "cpu_only", "state", "fast")
-EXTERNAL, STREAMED, AHEAD = "external", "streamed", "ahead"
-"""Networks whose inputs are the caller's, or arrive: without the choices that keep these in the arena."""
-ELSEWHERE = (EXTERNAL, STREAMED, AHEAD)
+EXTERNAL, STREAMED, AHEAD, TAKEN, BOTH = "external", "streamed", "ahead", "taken", "both"
+"""Networks whose inputs are the caller's or arrive, or whose outputs leave: without what keeps these in the arena."""
+ELSEWHERE = (EXTERNAL, STREAMED, AHEAD, TAKEN, BOTH)
 CHOICES = {
     "internal": COptions(),
     "internal_io": COptions(workspace_io=True, weights="incbin"),
@@ -87,6 +87,14 @@ def small_image() -> bytes:
     return b.build()
 
 
+def small_segmentation() -> bytes:
+    """As many rows go out as come in, none of them a whole number of cache lines."""
+    b = ModelBuilder("small_segmentation")
+    x = b.conv2d(b.input((1, 11, 7, 3), name="input"), 8, 3, stride=2)
+    b.conv2d(b.resize_nearest(b.depthwise(x, 3), (12, 8)), 5, 3)
+    return b.build()
+
+
 @cache
 def artifact_of(name: str) -> Artifact:
     """A small network; the first one's arena ends within a cache line, however large these are."""
@@ -95,6 +103,9 @@ def artifact_of(name: str) -> Artifact:
     models = {"conv": tiny_conv, "with_cpu": resized_classifier, "state": lambda: network("exchanged")}
     if name == EXTERNAL:
         return ethoscade.compile(two_images(), optimise="size", input_memory="OffChipFlash").artifact
+    if name in (TAKEN, BOTH):
+        rows = {"stream_input": 3, "stream_ahead": True} if name == BOTH else {}
+        return ethoscade.compile(small_segmentation(), optimise="size", stream_output=2, **rows).artifact
     if name in (STREAMED, AHEAD):
         made = ethoscade.compile(small_image(), optimise="size", stream_input=2, stream_ahead=name == AHEAD)
         return made.artifact
@@ -163,8 +174,8 @@ def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> No
             c_source.write(artifact, tmp_path, options)
         return
     driver = list(DRIVERS.values())[(list(CHOICES).index(choice) + [*NETWORKS, *ELSEWHERE].index(name)) % len(DRIVERS)]
-    # Rows that arrive have no place to be put before a run.
-    given_up = 0 if artifact.feeds and options.workspace_io else None
+    # Rows that are handed over have no place before or after a run.
+    given_up = 0 if artifact.handovers and options.workspace_io else None
     firmware = Firmware(
         artifact, tmp_path, options, driver=driver_for(name, driver), flags=SANITIZED, given_up=given_up
     )
@@ -179,7 +190,7 @@ def test_every_choice_runs_exactly(tmp_path: Path, name: str, choice: str) -> No
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-@pytest.mark.parametrize("name", [STREAMED, AHEAD])
+@pytest.mark.parametrize("name", [STREAMED, AHEAD, TAKEN, BOTH])
 def test_a_camera_hands_over_rows(tmp_path: Path, name: str, driver: str) -> None:
     """As late as it may, and anew at any time: what it has given up leaves nothing behind."""
     artifact = artifact_of(name)
@@ -188,7 +199,7 @@ def test_a_camera_hands_over_rows(tmp_path: Path, name: str, driver: str) -> Non
     found = firmware.run(steps_of(name))
     assert found.statuses == [0, 0] and found.complaint == "" and not found.is_reserved
     assert same(found.outputs, expected_of(name)) and found.intact
-    assert found.polls == len(artifact.feeds) > 5 and found.driver_result == 0
+    assert found.polls == len(artifact.handovers) > 5 and found.driver_result == 0
 
 
 @pytest.mark.parametrize("driver", DOES_NOT_WAIT)

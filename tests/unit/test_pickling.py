@@ -26,6 +26,7 @@ from ethoscade.scheduling import schedule
 from ethoscade.targets import devices
 from ethoscade.testing import inception_modules, mobilenet_v1, tiny_conv
 from ethoscade.util.frozen import FrozenMap
+from streamed_networks import segmentation
 from sweeping import Here
 
 COPIES: list[Callable[[Any], Any]] = [
@@ -121,6 +122,7 @@ def results() -> tuple[Any, ...]:
         joined.cpu_time("cortex-m4"),
         compiled.simulate(inputs),
         ethoscade.compile(tiny_conv(), stream_input=2),
+        ethoscade.compile(segmentation(), stream_output=2),
         ethoscade.slide(tiny_conv()),
         compiled.timing(),
         compiled.record(),

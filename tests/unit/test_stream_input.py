@@ -233,7 +233,7 @@ def test_wrong_rows_are_refused_and_change_nothing() -> None:
             stream.feed(rows[:2])
         for name, value in made.simulate(inputs).outputs.items():
             assert np.array_equal(stream.result.outputs[name], value)
-    with pytest.raises(ConfigError, match="compile it with stream_input"):
+    with pytest.raises(ConfigError, match="compile it with stream_input or stream_output"):
         ethoscade.compile(image()).stream()
 
 
@@ -351,7 +351,7 @@ IN_DRAM = {"accelerator": "ethos-u65-256", "system_config": "Ethos_U65_High_End"
         (image, {"stream_input": None, "stream_ahead": True}, "stream_ahead is given, and no stream_input"),
         (image, {"input_memory": "OffChipFlash"}, "either arrive once, or lie there"),
         (image, {"accelerator": "none"}, "stream_input is '2'; it describes the memories of an NPU"),
-        (image, IN_DRAM, "lost whenever the NPU waits for rows"),
+        (image, IN_DRAM, "lost whenever the NPU waits for the caller"),
     ],
 )
 def test_what_cannot_arrive_row_by_row_is_refused(
@@ -368,7 +368,7 @@ def test_a_border_of_floats_is_the_callers() -> None:
 def test_writers_that_take_inputs_as_a_whole_refuse(tmp_path: Path, capfd: Capture) -> None:
     with pytest.raises(CodegenError, match="TensorFlow Lite Micro takes inputs as a whole"):
         compiled("image").save(tmp_path / "net.tflite")
-    with pytest.raises(CodegenError, match="takes its input row by row, which executor 'graph'"):
+    with pytest.raises(CodegenError, match="has rows handed over while it runs, which executor 'graph'"):
         compiled("image", line_bytes=32).write_c(tmp_path, executor="graph")
     assert list(tmp_path.iterdir()) == []
     model = written(tmp_path / "net.tflite", image())
@@ -384,7 +384,7 @@ def test_writers_that_take_inputs_as_a_whole_refuse(tmp_path: Path, capfd: Captu
         ((Split(1, "width", 4),), "stripes of rows, from the first one on, and in one band"),
         ((Split(1, "height", 4), Bands(1, "width", 2)), "stripes of rows, from the first one on, and in one band"),
         ((Split(1, "height", 4), Backwards(1, "height")), "stripes of rows, from the first one on, and in one band"),
-        ((Split(0, "height", 4),), "the Part is the arrival of rows, 2 at a time"),
+        ((Split(0, "height", 4),), "the Part hands rows over, 2 at a time"),
     ],
 )
 def test_decisions_that_want_rows_again_are_refused(decisions: tuple[Any, ...], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Projects whose input arrives row by row, by the host."""
+"""Projects whose input arrives row by row, by the host, and whose output it takes so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ethoscade.project import description, folder
 from ethoscade.project.connection import Connection
 from ethoscade.project.template import Project
 from ethoscade.project.templates import TEMPLATES
-from streamed_networks import image, operators_behind, passed_through, with_state
+from streamed_networks import image, operators_behind, passed_through, segmentation, with_state
 
 HOST = TEMPLATES["host"]
 
@@ -48,6 +48,49 @@ def test_a_project_is_fed_and_is_the_reference(
     assert found["verification"]["ok"] and found["verification"]["elements"] > 0
     fed = [call["name"] for call in found["calls"] if call["where"] == "caller"]
     assert len(fed) == len(description.read(target).feeds) + ("--stream-ahead" in options) and fed[0].startswith("rows")
+
+
+@pytest.mark.parametrize(
+    "options", [["2"], ["5", "--stream-input", "2"], ["1", "--stream-input", "3", "--stream-ahead"]]
+)
+@pytest.mark.parametrize("model", [segmentation, operators_behind])
+def test_a_host_takes_the_rows_of_an_output(
+    model: Callable[[], bytes], options: list[str], tmp_path: Path, capfd: Capture
+) -> None:
+    need(HOST)
+    path, target = written(tmp_path / "net.tflite", model()), tmp_path / "project"
+    arguments = ["--optimise", "size", "--stream-output", *options]
+    assert run(["new", "--template", "host", str(target), path, *arguments], capfd)[0] == 0
+    found = run_json(["run", str(target), "--seeds", "2", "--runs", "2"], capfd)
+    assert found["verification"]["ok"] and found["verification"]["elements"] > 0
+    assert sum(call["name"].startswith("take rows") for call in found["calls"]) == len(description.read(target).takes)
+
+
+def test_a_run_stands_where_rows_are_taken(tmp_path: Path) -> None:
+    """At any call; rows that are taken when those before are wanted are others'."""
+    need(HOST)
+    artifact = ethoscade.compile(segmentation(), optimise="size", stream_output=1, stream_input=1).artifact
+    project = folder.make(HOST, tmp_path / "project", artifact, COptions())
+    folder.build(project, HOST)
+    graph = read_tflite(segmentation())
+    inputs = random_inputs(graph, 4)
+    (given,), (expected,) = inputs.items(), reference.run(graph, inputs).outputs.values()
+    with ethoscade.connect(project.folder) as board:
+        for step in (1, 5):
+            board.set_input(*given)
+            for number in range(0, len(project.description.calls), step):
+                board.run_call(number)
+            (output,) = board.run().values()
+            np.testing.assert_array_equal(output, expected)
+        with pytest.raises(ProjectError, match="its rows are taken a few at a time"):
+            board.read(project.description.outputs[0])
+    takes = project.description.takes
+    calls = [takes[0].call - 1, *(take.call for take in takes[:-1])]
+    early = tuple(replace(take, call=call) for take, call in zip(takes, calls, strict=True))
+    started = HOST.start(project)
+    with Connection(started.stream, replace(project.description, takes=early), npu=started.npu) as spoilt:
+        (output,) = spoilt.run(inputs).values()
+        assert not np.array_equal(output, expected)
 
 
 @pytest.mark.parametrize("model", [image, passed_through])
@@ -130,11 +173,11 @@ def test_who_comes_to_a_run_that_stands_begins_another(model: Callable[[], bytes
             np.testing.assert_array_equal(output, expected)
 
 
-def test_an_emulated_cortex_m55_is_fed(tmp_path: Path, capfd: Capture) -> None:
+def test_an_emulated_cortex_m55_hands_rows_over(tmp_path: Path, capfd: Capture) -> None:
     need(TEMPLATES["qemu-mps3-an547"], to_run=True)
     path = written(tmp_path / "net.tflite", image())
-    status, out, err = run(
-        ["run", "--target", "qemu", path, "--stream-input", "2", "--optimise", "size", "--json"], capfd
-    )
-    assert (status, err) == (0, "")
-    assert json.loads(out)["verification"]["ok"]
+    arguments = ["run", "--target", "qemu", "--optimise", "size", "--json", "--stream-input", "2"]
+    for more in ([path], [written(tmp_path / "other.tflite", segmentation()), "--stream-output", "3"]):
+        status, out, err = run([*arguments, *more], capfd)
+        assert (status, err) == (0, "")
+        assert json.loads(out)["verification"]["ok"]

@@ -25,7 +25,9 @@ from ..scheduling.program import (
     Feed,
     LoadTable,
     Program,
+    Slab,
     Stripe,
+    Take,
     in_scarce,
 )
 from ..util.records import dataclass
@@ -214,8 +216,8 @@ class _ProgramReader:
                 running = of_part["npu", step.stage]
             elif isinstance(step, CallOperator):
                 running = of_part["operator", step.operator]
-            elif isinstance(step, Feed):
-                running = of_part["feed", step.tensor]
+            elif isinstance(step, Feed | Take):
+                running = of_part["feed" if isinstance(step, Feed) else "take", step.tensor]
             found.append(running)
         return found
 
@@ -223,8 +225,8 @@ class _ProgramReader:
         where, number = self.problem.parts[part]
         if where == "operator":
             return _on_cpu(self.graph.operators[number])
-        if where == "feed":
-            return self._arrival(number)
+        if where in ("feed", "take"):
+            return self._handover(number, where)
         operation, stripes = self.npu.operations[number], self._stripes(part)
         boxes = [step.output for step in stripes]
         largest = max(boxes, key=lambda box: (box.y1 - box.y0) * (box.x1 - box.x0))
@@ -249,16 +251,22 @@ class _ProgramReader:
             weights=weights,
         )
 
-    def _arrival(self, tensor: int) -> ExplainedOperator:
-        feeds = [step.output for step in self.program.steps if isinstance(step, Feed) and step.tensor == tensor]
-        first = feeds[0]
+    def _handed_over(self, where: str, tensor: int) -> list[Slab]:
+        """The boxes of a streamed input's feeds, or of a streamed output's takes."""
+        if where == "feed":
+            return [step.output for step in self.program.steps if isinstance(step, Feed) and step.tensor == tensor]
+        return [step.input for step in self.program.steps if isinstance(step, Take) and step.tensor == tensor]
+
+    def _handover(self, tensor: int, where: str) -> ExplainedOperator:
+        boxes = self._handed_over(where, tensor)
+        first = boxes[0]
         stripe = (first.y1 - first.y0, first.x1 - first.x0, self.graph.tensors[tensor].shape[-1])
         output = "rolling" if self.program.buffers[first.buffer].kind == "rolling" else "whole"
         return ExplainedOperator(
             self.graph.tensors[tensor].name,
-            "rows that arrive",
+            "rows that arrive" if where == "feed" else "rows taken",
             stripe,
-            len(feeds),
+            len(boxes),
             (0, 0, 0),
             0,
             output,
@@ -285,8 +293,7 @@ class _ProgramReader:
             elif where == "operator":
                 used |= dict.fromkeys(_called_buffers(self.graph, self.program, number))
             else:
-                feeds = (step for step in self.program.steps if isinstance(step, Feed) and step.tensor == number)
-                used |= dict.fromkeys(step.output.buffer for step in feeds)
+                used |= dict.fromkeys(box.buffer for box in self._handed_over(where, number))
         yield from map(self._most, used)
 
     def _most(self, index: int) -> AliveBuffer:
@@ -335,15 +342,18 @@ def live_bytes_by_step(arranged: Arrangement) -> list[int]:
 
 
 def operation_at(
-    npu: NpuGraph, program: Program, step: Stripe | CopyConstants | CopyTensor | LoadTable | Feed
+    npu: NpuGraph, program: Program, step: Stripe | CopyConstants | CopyTensor | LoadTable | Feed | Take
 ) -> NpuOperation:
     """The operation that a step works for: of a copied tensor the one that makes it, or the first reader.
 
-    Rows that arrive do so for the first reader as well.
+    Rows that arrive do so for the first reader as well, and taken rows are their maker's.
     """
     if isinstance(step, Feed):
         reads = (s.stage for s in program.steps if isinstance(s, Stripe) and _reads(s, step.output.buffer))
         return npu.operations[next(reads)]
+    if isinstance(step, Take):
+        made = (s.stage for s in program.steps if isinstance(s, Stripe) and s.output.buffer == step.input.buffer)
+        return npu.operations[next(made)]
     if not isinstance(step, CopyTensor):
         return npu.operations[step.stage]
     of = (

@@ -27,6 +27,7 @@ from ..scheduling.program import (
     ProgramBuffer,
     Step,
     Stripe,
+    Take,
     in_scarce,
 )
 from ..targets.target import Target
@@ -271,6 +272,8 @@ def _touched(graph: Graph, program: Program, step: Step) -> tuple[list[int], lis
         return [step.buffer], [step.source]
     if isinstance(step, Feed):
         return [step.output.buffer], []
+    if isinstance(step, Take):
+        return [], [step.input.buffer]
     if isinstance(step, CallOperator):
         operator, held = graph.operators[step.operator], program.tensor_buffers
         own = [step.workspace] if step.workspace is not None else []
@@ -292,8 +295,9 @@ def _moments(made: FactSource) -> Iterable[Moment]:
     for step, operator, what in zip(program.steps, found, whats, strict=True):
         seen[operator, what] += 1
         rows = None
-        if isinstance(step, Feed):
-            rows = (step.output.y0, step.output.y1, made.problem.tensors[made.problem.ids[step.tensor]].plane[0])
+        if isinstance(step, Feed | Take):
+            box = step.output if isinstance(step, Feed) else step.input
+            rows = (box.y0, box.y1, made.problem.tensors[made.problem.ids[step.tensor]].plane[0])
         elif isinstance(step, Stripe):
             rows = (step.output.y0, step.output.y1, npu.operations[step.stage].ofm.plane[0])
         yield Moment(place[operator], what, seen[operator, what], totals[operator, what], rows, step.cycles)
@@ -305,5 +309,6 @@ _WHATS: Mapping[type[Step], What] = {
     CopyTensor: "copy",
     LoadTable: "table",
     Feed: "feed",
+    Take: "take",
     CallOperator: "CPU",
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..codegen.artifact import Artifact, NpuCall
 from ..lowering.npu import NpuGraph
-from ..scheduling.program import Arrangement, CallOperator, CopyConstants, Feed, LoadTable, Program, Stripe
+from ..scheduling.program import Arrangement, CallOperator, CopyConstants, Feed, LoadTable, Program, Stripe, Take
 from ..targets.target import Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
@@ -218,7 +218,7 @@ def _timed(artifact: Artifact, target: Target, npu: NpuGraph, program: Program) 
 
     labels: list[list[str]] = [[]]
     for step in program.steps:
-        if isinstance(step, CallOperator | Feed):
+        if isinstance(step, CallOperator | Feed | Take):
             labels.append([])
         elif isinstance(step, Stripe | CopyConstants | LoadTable):
             labels[-1].append(str(npu.operations[step.stage].operator))

@@ -15,8 +15,8 @@ SYSTEM_OPTIONS = "--system-config, --memory-mode, --config and --board"
 # Options of commands that compile, by their names in the arguments.
 OF_COMPILING = (
     "accelerator", "system_config", "memory_mode", "config", "board", "input_memory", "stream_input", "stream_ahead",
-    "sram", "optimise", "io", "epsilon", "keep_dead_channels", "weight_encoder", "kernels", "cmsis_nn", "module_name",
-    "weights",
+    "stream_output", "sram", "optimise", "io", "epsilon", "keep_dead_channels", "weight_encoder", "kernels", "cmsis_nn",
+    "module_name", "weights",
 )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def add_system(parser: argparse.ArgumentParser) -> None:
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
-    """Where the caller keeps the network's inputs, or in which pieces they arrive."""
+    """Where the caller keeps the network's inputs, and in which pieces they arrive and outputs are taken."""
     parser.add_argument(
         "--input-memory",
         metavar="NAME",
@@ -94,6 +94,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "--stream-ahead",
         action="store_true",
         help="with --stream-input, rows arrive while the NPU works on those before, in more SRAM",
+    )
+    parser.add_argument(
+        "--stream-output",
+        type=positive,
+        metavar="ROWS",
+        help="this number of the output's rows is taken at once, in order, while the network runs (default: all of it "
+        "is there at the end)",
     )
 
 

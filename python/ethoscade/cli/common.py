@@ -85,6 +85,7 @@ def of_network(args: argparse.Namespace) -> dict[str, Any]:
         "input_memory": args.input_memory,
         "stream_input": args.stream_input,
         "stream_ahead": args.stream_ahead,
+        "stream_output": args.stream_output,
         "dead_channels": not args.keep_dead_channels,
         "weight_encoder": args.weight_encoder,
         "io": args.io,

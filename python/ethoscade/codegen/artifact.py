@@ -61,6 +61,29 @@ class FeedCall:
 
 
 @dataclass(frozen=True)
+class TakeCall:
+    """The departure of the next `rows` of streamed output `tensor`, from `row` on; all takes follow each other.
+
+    They lie in one piece from byte `offset` of the arena on, until the call behind it.
+    """
+
+    tensor: int
+    row: int
+    rows: int
+    offset: int
+    row_bytes: int
+
+    @property
+    def name(self) -> str:
+        """What the call is called."""
+        return f"take rows {self.row} to {self.row + self.rows}"
+
+
+ArtifactCall = NpuCall | CpuCall | FeedCall | TakeCall
+"""What a run does next."""
+
+
+@dataclass(frozen=True)
 class ConstantPlace:
     """Bytes of the constants that an operator reads: encoded "weights", "scales", an "operand" or a "table" of results.
 
@@ -82,8 +105,8 @@ class Artifact:
     what NPU calls need of a memory that is theirs while they run and holds nothing in between, `fast_tensors` among
     others; it is None on a device without one, where the arena is the whole SRAM that the inference needs. `constants`
     is read-only, a multiple of 16 bytes long, and must be 16-byte aligned.
-    A streamed input arrives by `FeedCall`s, and has no `offsets` unless it is there as a whole once all of it has
-    arrived.
+    A streamed input arrives by `FeedCall`s, a streamed output leaves by `TakeCall`s: neither has `offsets` unless it is
+    there as a whole for a while.
     `external` are the inputs that the caller keeps in memory of its own: each a region, in this order. They have no
     `offsets`.
     `kernels` are user-supplied kernels of the C sources.
@@ -94,7 +117,7 @@ class Artifact:
     name: str
     accelerator: str
     graph: Graph
-    calls: tuple[NpuCall | CpuCall | FeedCall, ...]
+    calls: tuple[ArtifactCall, ...]
     constants: bytes = field(repr=False)
     arena_bytes: int
     offsets: Mapping[int, int]
@@ -112,6 +135,16 @@ class Artifact:
         return tuple(call for call in self.calls if isinstance(call, FeedCall))
 
     @property
+    def takes(self) -> tuple[TakeCall, ...]:
+        """The departures of rows, in order; none where outputs are there as a whole."""
+        return tuple(call for call in self.calls if isinstance(call, TakeCall))
+
+    @property
+    def handovers(self) -> tuple[FeedCall | TakeCall, ...]:
+        """Feeds and takes in order."""
+        return tuple(call for call in self.calls if isinstance(call, FeedCall | TakeCall))
+
+    @property
     def elsewhere(self) -> frozenset[int]:
-        """Inputs outside of the arena when a run begins: external ones, and a streamed one."""
-        return frozenset((*self.external, *(feed.tensor for feed in self.feeds)))
+        """Inputs and outputs outside of the arena when a run begins or has ended: external and streamed ones."""
+        return frozenset((*self.external, *(call.tensor for call in self.handovers)))

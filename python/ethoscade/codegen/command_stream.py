@@ -23,7 +23,7 @@ from ..lowering.npu import (
     OperationKind,
     Table,
 )
-from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, Feed, LoadTable, Slab, Step, Stripe
+from ..scheduling.program import CallOperator, CopyConstants, CopyTensor, Feed, LoadTable, Slab, Step, Stripe, Take
 from ..scheduling.specs import Registers
 from ..targets.target import Accelerator
 from ..util.frozen import FrozenMap
@@ -87,8 +87,8 @@ def build_operations(
             operations.append(_copy(npu_operations[step.stage], step, places, place))
         elif isinstance(step, CallOperator):
             raise CodegenError(f"operator {step.operator} runs on the CPU; it cannot be part of an NPU run")
-        elif isinstance(step, Feed):
-            raise CodegenError(f"rows of tensor {step.tensor} arrive; they cannot be part of an NPU run")
+        elif isinstance(step, Feed | Take):
+            raise CodegenError(f"rows of tensor {step.tensor} are handed over; they cannot be part of an NPU run")
         elif isinstance(step, CopyTensor):
             raise CodegenError(f"buffer {step.source} is copied between memories, which no command does")
     return operations

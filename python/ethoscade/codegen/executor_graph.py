@@ -12,7 +12,7 @@ from typing import Any
 
 from ..lowering.aliases import root
 from ..util.records import dataclass
-from .artifact import Artifact, CpuCall, FeedCall, NpuCall
+from .artifact import Artifact, CpuCall, FeedCall, NpuCall, TakeCall
 from .layout import call_tensors, lifetimes
 
 # DLPack's device type of the CPU.
@@ -108,7 +108,7 @@ def build(artifact: Artifact, module: str) -> ExecutorGraph:
     for tensor in dict.fromkeys(graph.given):
         builder.entry(tensor)
     for number, call in enumerate(artifact.calls):
-        assert not isinstance(call, FeedCall), "a network whose input is streamed has no graph, see `c.module.make`"
+        assert not isinstance(call, FeedCall | TakeCall), "streamed networks have no graph, see `c.module.make`"
         read, made = call_tensors(artifact, call)
         name = call.name if isinstance(call, NpuCall) else graph.operators[call.operator].name
         inputs = tuple(tensor for tensor in read if not graph.tensors[tensor].is_constant)

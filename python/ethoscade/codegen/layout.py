@@ -13,7 +13,7 @@ from ..frontend import ETHOS_U
 from ..ir import EIGHT_BIT, DType, Graph, Operator, Tensor, Variable
 from ..ir.operators import OPERATORS, updated
 from ..lowering.aliases import root
-from .artifact import Artifact, CpuCall, FeedCall, NpuCall
+from .artifact import Artifact, ArtifactCall, CpuCall, FeedCall, NpuCall, TakeCall
 from .operations import INPUT_REGION
 
 ALIGNMENT_BYTES = 16
@@ -72,12 +72,14 @@ def distinct_payloads(artifact: Artifact) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(call.payload for call in npu_calls(artifact)))
 
 
-def call_tensors(artifact: Artifact, call: NpuCall | CpuCall | FeedCall) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def call_tensors(artifact: Artifact, call: ArtifactCall) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Indices of the tensors that a call reads (constants too, absent inputs left out) and of those that it writes."""
     if isinstance(call, NpuCall):
         return call.inputs, call.outputs
     if isinstance(call, FeedCall):
         return (), (call.tensor,)
+    if isinstance(call, TakeCall):
+        return (call.tensor,), ()
     operator = artifact.graph.operators[call.operator]
     return tuple(t for t in operator.inputs if t is not None), operator.outputs
 
@@ -95,6 +97,9 @@ def lifetimes(artifact: Artifact) -> dict[int, tuple[int, int]]:
         last.update(dict.fromkeys(read, number))
     kept = [variable.after for variable in graph.variables]
     last.update(dict.fromkeys((*graph.handed_out, *kept), len(artifact.calls)))
+    # A taken row may be others'.
+    takes = [number for number, call in enumerate(artifact.calls) if isinstance(call, TakeCall)]
+    last.update({call.tensor: takes[0] for call in artifact.takes})
     return {index: (begun, max(begun, last.get(index, begun))) for index, begun in first.items()}
 
 
@@ -147,11 +152,11 @@ def verify(artifact: Artifact) -> Artifact:
                 f"the workspace of operator '{artifact.graph.operators[call.operator].name}' ends at byte "
                 f"{call.workspace_offset + call.workspace_bytes} of an arena of {artifact.arena_bytes}"
             )
-    for feed in artifact.feeds:
-        if feed.offset + feed.rows * feed.row_bytes > artifact.arena_bytes:
+    for rows in artifact.handovers:
+        if rows.offset + rows.rows * rows.row_bytes > artifact.arena_bytes:
             raise CodegenError(
-                f"rows of '{artifact.graph.tensors[feed.tensor].name}' arrive up to byte "
-                f"{feed.offset + feed.rows * feed.row_bytes} of an arena of {artifact.arena_bytes}"
+                f"rows of '{artifact.graph.tensors[rows.tensor].name}' are handed over up to byte "
+                f"{rows.offset + rows.rows * rows.row_bytes} of an arena of {artifact.arena_bytes}"
             )
     for index in touched_tensors(artifact):
         tensor = artifact.graph.tensors[index]

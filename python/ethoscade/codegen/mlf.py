@@ -21,7 +21,7 @@ from ..errors import CodegenError
 from ..ir import Tensor
 from ..util.files import MANIFEST_SUFFIX, absolute_path, write_together, write_whole
 from . import c_source, executor_graph
-from .artifact import Artifact, CpuCall, FeedCall, NpuCall
+from .artifact import Artifact, CpuCall, FeedCall, NpuCall, TakeCall
 from .c.names import identifier
 from .c.options import COptions, Networks
 from .layout import call_tensors, distinct_payloads, input_region, npu_calls, touched_tensors, whole_lines
@@ -154,8 +154,8 @@ def listing(artifact: Artifact) -> str:
         reads, writes = (" ".join(f"%{t}" for t in group) for group in call_tensors(artifact, call))
         if isinstance(call, NpuCall):
             title = f"npu {call.name}, payload {len(call.payload)} bytes"
-        elif isinstance(call, FeedCall):
-            title = f"caller, rows {call.row} to {call.row + call.rows} at arena {call.offset}"
+        elif isinstance(call, FeedCall | TakeCall):
+            title = f"caller, {call.name} at arena {call.offset}"
         else:
             operator = artifact.graph.operators[call.operator]
             title = f"cpu {operator.kind} {operator.name}"

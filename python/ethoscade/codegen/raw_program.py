@@ -17,13 +17,14 @@ import numpy as np
 
 from ..ir import Array, Operator, Tensor
 from ..ir.operators import own_outputs, updated
-from .artifact import Artifact, CpuCall, FeedCall, NpuCall
+from .artifact import Artifact, CpuCall, FeedCall, NpuCall, TakeCall
 from .layout import ALIGNMENT_BYTES, call_tensors, cpu_operators, distinct_payloads, padded
 from .origins import Origins
 from .tflite_options import told_options
 
 _VERSION = 1
 _VERSION_OF_FEEDS = 2
+_VERSION_OF_TAKES = 3
 _ARENA, _FAST = "arena", "fast"
 
 
@@ -38,7 +39,7 @@ def program_arrays(artifact: Artifact) -> dict[str, Array]:
     wanted, count = _read_constants(artifact), len(artifact.graph.tensors)
     lenders = {t for _, operator in cpu_operators(artifact) for t in operator.intermediates}
     described = {
-        "version": _VERSION_OF_FEEDS if artifact.feeds else _VERSION,
+        "version": _VERSION_OF_TAKES if artifact.takes else _VERSION_OF_FEEDS if artifact.feeds else _VERSION,
         "name": artifact.name,
         "accelerator": artifact.accelerator if payloads else None,
         "arena_bytes": artifact.arena_bytes,
@@ -145,6 +146,15 @@ def _calls(artifact: Artifact, payloads: dict[bytes, str]) -> Iterator[dict[str,
                 "commands": payloads[call.payload],
                 "inputs": list(call.inputs),
                 "outputs": list(call.outputs),
+            }
+        elif isinstance(call, TakeCall):
+            yield {
+                "on": "caller",
+                "takes": call.tensor,
+                "row": call.row,
+                "rows": call.rows,
+                "offset": call.offset,
+                "row_bytes": call.row_bytes,
             }
         elif isinstance(call, FeedCall):
             yield {

@@ -25,7 +25,7 @@ from ..ir import DType, Operator, Quantisation, Tensor, Variable, schema
 from ..ir.opcodes import FIRST_NEW
 from ..ir.operators import own_outputs
 from . import provenance
-from .artifact import Artifact, CpuCall, FeedCall, NpuCall
+from .artifact import Artifact, CpuCall, FeedCall, NpuCall, TakeCall
 from .layout import cpu_operators, distinct_payloads, npu_calls, padded, resources, touched_tensors, verify
 from .origins import Origins
 from .tflite_options import copy_options
@@ -68,6 +68,11 @@ def write(artifact: Artifact, *, to_play: bool = False) -> bytes:
             f"'{artifact.name}' takes its input row by row while it runs, and TensorFlow Lite Micro takes inputs as a "
             f"whole: write C or raw instead, or leave stream_input out"
         )
+    if artifact.takes and not to_play:
+        raise CodegenError(
+            f"'{artifact.name}' has its output taken row by row while it runs, and TensorFlow Lite Micro gives outputs "
+            f"as a whole: write C or raw instead, or leave stream_output out"
+        )
     return _Writer(verify(artifact)).finish()
 
 
@@ -107,7 +112,7 @@ class _Writer:
         operators = [
             self._npu_operator(call, fixed, places) if isinstance(call, NpuCall) else self._cpu_operator(call, places)
             for call in self.artifact.calls
-            if not isinstance(call, FeedCall)
+            if not isinstance(call, FeedCall | TakeCall)
         ]
         stores = [self._state_operator("ASSIGN_VARIABLE", [handle, places[v.after]], []) for handle, v in pairs]
         ends = [[places[t] for t in of] for of in (self.graph.given, self.graph.handed_out)]

@@ -84,6 +84,13 @@ class Propagator:
     offset: tuple[int, int, int, int]
     denominators: tuple[int, int, int, int] = (1, 1, 1, 1)
 
+    @staticmethod
+    def identity() -> Propagator:
+        """That of an operation which makes each element of the one in its place."""
+        places = range(4)
+        transform = tuple(tuple(int(at == row) for at in range(5)) for row in places)
+        return Propagator(transform, tuple(row[:4] for row in transform), (0, 0, 0, 0))
+
 
 def propagator(compute: Compute, access: Access) -> Propagator:
     """Derive the propagator of one read.

@@ -13,10 +13,11 @@ from ..util.records import dataclass
 HolderKind = Literal["input", "output", "state", "intermediate", "rolling", "weights", "workspace"]
 """What bytes of the arena are for."""
 
-What = Literal["stripe", "copy", "table", "feed", "CPU"]
+What = Literal["stripe", "copy", "table", "feed", "take", "CPU"]
 """What a step does.
 
-It is an NPU operation, a copy of constants or of a tensor, a table loaded, rows that arrive, or an operator called."""
+It is an NPU operation, a copy of constants or of a tensor, a table loaded, rows handed over, or an operator
+called."""
 
 LiveSpan = tuple[int, int, int, int]
 """First step, one past the last, first byte, one past the last; bytes counted from the holder's first."""

@@ -126,6 +126,7 @@ def _peak(facts: NetworkFacts) -> Iterator[Part]:
         "copy": "when constants are copied for",
         "table": "when a table is loaded for",
         "feed": "when rows arrive for",
+        "take": "when rows are taken of",
     }.get(step.what, "in")
     rows = [(holder.name, holder.kind, held) for holder, held in alive[:_MOST_ALIVE]]
     used = [kind for kind in KINDS if any(holder.kind == kind for holder, _ in alive)]

@@ -60,6 +60,7 @@ def check(
     input_memory: str | None = None,
     stream_input: RowCount | None = None,
     stream_ahead: bool = False,
+    stream_output: RowCount | None = None,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
@@ -72,7 +73,7 @@ def check(
     `UnsupportedOperatorError` or `ConfigError`.
     """
     target = compilation_target(
-        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead, stream_output
     )
     watch = Stopwatch(progress, ("import", "encode", "place"))
     watch.begin("import")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy.typing as npt
 
-from ..analysis.arrival import Arrival, arrival_of
+from ..analysis.arrival import Arrival, Departure, arrival_of, departure_of
 from ..analysis.cpu_time import CpuTime, cpu_time_of
 from ..analysis.explanation import Explanation, Peak, explain, peak_of
 from ..analysis.table import KindOnCpu, OperatorSummary, OperatorTable, StreamTotals, kinds_on_cpu, table_of, totals_of
@@ -25,7 +25,7 @@ from ..lowering.npu import NpuGraph
 from ..rewrites import DeadChannels
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
-from ..scheduling.program import Arrangement, CallOperator, Feed, Program
+from ..scheduling.program import Arrangement, CallOperator, Feed, Program, Take
 from ..targets.cpus import CpuDescription
 from ..targets.target import Target
 from ..util.arguments import Range, checked, shown
@@ -190,7 +190,7 @@ class Compiled:
     @property
     def npu_commands(self) -> int:
         """NPU operations and DMA copies in the command streams."""
-        return sum(not isinstance(step, CallOperator | Feed) for step in self.program.steps)
+        return sum(not isinstance(step, CallOperator | Feed | Take) for step in self.program.steps)
 
     @property
     def interface(self) -> tuple[InterfaceTensor, ...]:
@@ -232,6 +232,11 @@ class Compiled:
     def arrival(self) -> Arrival | None:
         """How a streamed input arrives, and how long the NPU works meanwhile; None without one."""
         return arrival_of(self.artifact, self.target)
+
+    @property
+    def departure(self) -> Departure | None:
+        """How a streamed output leaves, and how long the NPU works meanwhile; None without one."""
+        return departure_of(self.artifact, self.target)
 
     def stream_totals(self) -> StreamTotals:
         """The cycles and the memories of `table()`, without its rows."""
@@ -405,14 +410,16 @@ class Compiled:
 
         return run_artifact_steps(self.artifact, steps, progress=progress)
 
-    def stream(self) -> StreamedRun:
-        """The network on the simulated NPU, whose input's rows the caller hands over; a context manager.
+    @checked()
+    def stream(self, inputs: Mapping[str, npt.ArrayLike] | None = None) -> StreamedRun:
+        """The network on the simulated NPU, whose rows the caller hands over or takes; a context manager.
 
-        Raises `ConfigError` for a network that was compiled without `stream_input`.
+        `inputs` are arrays by tensor name, where the input is not streamed. Raises `ConfigError` for wrong ones, and
+        for a network that was compiled without `stream_input` and `stream_output`.
         """
         from ..run.streaming import StreamedRun
 
-        return StreamedRun(self.artifact)
+        return StreamedRun(self.artifact, inputs)
 
     @checked()
     def timing(self, rules: Mapping[str, int] | None = None) -> tuple[tuple[str, TimingReport], ...]:

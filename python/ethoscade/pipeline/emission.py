@@ -1,4 +1,4 @@
-"""From a placed program to an artefact: a call of the NPU for each run of steps, feeds, and operators on the CPU.
+"""From a placed program to an artefact: NPU calls for runs of steps, handovers of rows, CPU operators.
 
 Owns which steps are a call, what a call reads and hands on, and which constants are laid out. Commands are codegen's.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..codegen import command_stream
-from ..codegen.artifact import Artifact, CpuCall, FeedCall, NpuCall
+from ..codegen.artifact import Artifact, ArtifactCall, CpuCall, FeedCall, NpuCall, TakeCall
 from ..codegen.operations import FAST_REGION, INPUT_REGION
 from ..codegen.weights import lay_out, places_of
 from ..errors import CodegenError
@@ -22,6 +22,7 @@ from ..scheduling.program import (
     LoadTable,
     Step,
     Stripe,
+    Take,
     in_fast,
 )
 from .network import Network
@@ -31,7 +32,7 @@ _Run = list[Stripe | CopyConstants | LoadTable]
 
 
 def emit(network: Network, arranged: Arrangement) -> Artifact:
-    """The artefact of a placed program: one NPU call per run of steps between CPU operators and feeds."""
+    """The artefact of a placed program: one NPU call per run of steps between others' calls."""
     program, offsets = arranged.program, dict(enumerate(arranged.offsets))
     *fast_bytes, arena_bytes = arranged.pool_bytes
     fast = in_fast(arranged)
@@ -41,13 +42,15 @@ def emit(network: Network, arranged: Arrangement) -> Artifact:
     steps = [step for step in program.steps if isinstance(step, (Stripe, CopyConstants))]
     used = {(step.stage, step.portion) for step in steps}
     constants = lay_out(network.encoded, used, tables_of(network.npu.operations))
-    calls: list[NpuCall | CpuCall | FeedCall] = []
+    calls: list[ArtifactCall] = []
     for part in _between_operators(program.steps):
         runs = [run for run in part if isinstance(run, list)]
         ends = iter(_ends(network, runs, program.tensor_buffers, calls))
         for piece in part:
             if isinstance(piece, Feed):
                 calls.append(_feed(network, piece, offsets[piece.output.buffer]))
+            elif isinstance(piece, Take):
+                calls += _takes(network, piece, offsets[piece.input.buffer])
             elif isinstance(piece, CallOperator):
                 workspace = piece.workspace
                 place = (0, 0) if workspace is None else (offsets[workspace], program.buffers[workspace].size_bytes)
@@ -81,16 +84,32 @@ def emit(network: Network, arranged: Arrangement) -> Artifact:
 
 def _feed(network: Network, step: Feed, begin: int) -> FeedCall:
     """Rows in a buffer from byte `begin` of the arena on: it holds whole feeds, none across its end."""
-    box, spec = step.output, network.problem.tensors[network.problem.ids[step.tensor]]
-    row_bytes = spec.plane[1] * spec.pixel_bytes
+    box, row_bytes = step.output, _row_bytes(network, step.tensor)
     place = (box.y0 - box.origin_y) % box.rows
     is_ahead = network.target.streaming is not None and network.target.streaming.is_ahead
     return FeedCall(step.tensor, box.y0, box.y1 - box.y0, begin + place * row_bytes, row_bytes, is_ahead)
 
 
-def _between_operators(steps: Iterable[Step]) -> Iterable[list[_Run | Feed | CallOperator]]:
-    """Runs of the NPU and feeds in order, up to each operator on the CPU, the last of its list."""
-    found: list[_Run | Feed | CallOperator] = []
+def _takes(network: Network, step: Take, begin: int) -> Iterable[TakeCall]:
+    """Rows in a buffer from byte `begin` of the arena on: those behind its end lie at its beginning."""
+    box, row_bytes = step.input, _row_bytes(network, step.tensor)
+    row = box.y0
+    while row < box.y1:
+        place = (row - box.origin_y) % box.rows
+        rows = min(box.y1 - row, box.rows - place)
+        yield TakeCall(step.tensor, row, rows, begin + place * row_bytes, row_bytes)
+        row += rows
+
+
+def _row_bytes(network: Network, tensor: int) -> int:
+    """Bytes of a row of a graph tensor, as it lies in the arena."""
+    spec = network.problem.tensors[network.problem.ids[tensor]]
+    return spec.plane[1] * spec.pixel_bytes
+
+
+def _between_operators(steps: Iterable[Step]) -> Iterable[list[_Run | Feed | Take | CallOperator]]:
+    """Runs of the NPU and handovers in order, up to each operator on the CPU, the last of its list."""
+    found: list[_Run | Feed | Take | CallOperator] = []
     run: _Run = []
     for step in steps:
         if isinstance(step, CopyTensor):
@@ -109,7 +128,7 @@ def _between_operators(steps: Iterable[Step]) -> Iterable[list[_Run | Feed | Cal
 
 
 def _ends(
-    network: Network, runs: Sequence[_Run], places: Mapping[int, int], before: Iterable[NpuCall | CpuCall | FeedCall]
+    network: Network, runs: Sequence[_Run], places: Mapping[int, int], before: Iterable[ArtifactCall]
 ) -> Iterable[tuple[tuple[int, ...], tuple[int, ...]]]:
     """What each of several runs reads, and what it is the last to make; no operator on the CPU is between them.
 
@@ -128,7 +147,8 @@ def _ends(
         given = tuple(t for t in read if t not in inside and t in places)
         roots = ((t, root) for t, root in network.npu.aliases.items() if root in given)
         renamed = tuple(t for t, _ in roots if t in graph.outputs and t not in handed_on)
-        outputs = (*_wanted(network, [t for t in made[number] if t not in later], served), *renamed)
+        wanted = _wanted(network, [t for t in made[number] if t not in later], served)
+        outputs = (*(t for t in wanted if t in places), *renamed)
         handed_on.update(outputs)
         yield given, outputs
 

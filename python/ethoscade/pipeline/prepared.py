@@ -231,6 +231,7 @@ def prepare(
     input_memory: str | None = None,
     stream_input: RowCount | None = None,
     stream_ahead: bool = False,
+    stream_output: RowCount | None = None,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
     io: str = "float",
@@ -244,7 +245,7 @@ def prepare(
     """
     _check_encoder(weight_encoder)
     target = compilation_target(
-        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead, stream_output
     )
     chosen = _chosen(kernels, cmsis_nn)
     watch = Stopwatch(progress, _ALL[:2])
@@ -280,6 +281,7 @@ def compile(
     input_memory: str | None = None,
     stream_input: RowCount | None = None,
     stream_ahead: bool = False,
+    stream_output: RowCount | None = None,
     optimise: str = "performance",
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
@@ -308,18 +310,18 @@ def compile(
     "OffChipFlash", where the caller keeps the network's inputs: the NPU reads them there, as often as it wants, and no
     SRAM is counted for them (docs/input-memory.md). With `stream_input` the caller hands over the input's rows,
     this number at once, in order, each once, while the network runs; with `stream_ahead` also while the NPU works on
-    those before (docs/stream-input.md). A finer `epsilon` finds faster schedules in more time (see `frontier`). Without
-    `dead_channels` channels that are constant or unused, stay as the model has them. `weight_encoder` compresses
-    weights: "ethoscade", or "vela" to have Vela's streams. With `io="int8"` the caller brings and gets quantised
-    tensors where the file begins with a QUANTIZE of a float input or ends in a DEQUANTIZE: of the type that the file
-    has inside, under the same names; `Compiled.interface` tells scales, zero points, and why another one stays float.
-    `kernels` is a file that names user-supplied kernels for operators on the CPU, or "cmsis-nn", whose headers are in
-    the folder `cmsis_nn`, else in that of the environment variable CMSIS_NN (docs/firmware.md). `accelerator` "none"
-    leaves all of them there: for a device without an NPU, of which no cycles are counted. With `line_bytes` budget and
-    figures count arena and constants in whole lines of this number of bytes: 32 is what C takes on a Cortex-M55.
-    `progress` is called with the name of each stage as it begins and now and then while it lasts, a text whose
-    `fraction` is how much of all is done, from 0 to 1; always on the caller's thread. What it raises ends the
-    compilation and is raised.
+    those before; with `stream_output` it takes the output's rows so (docs/stream-input.md). A finer `epsilon` finds
+    faster schedules in more time (see `frontier`). Without `dead_channels` channels that are constant or unused, stay
+    as the model has them. `weight_encoder` compresses weights: "ethoscade", or "vela" to have Vela's streams. With
+    `io="int8"` the caller brings and gets quantised tensors where the file begins with a QUANTIZE of a float input or
+    ends in a DEQUANTIZE: of the type that the file has inside, under the same names; `Compiled.interface` tells scales,
+    zero points, and why another one stays float. `kernels` is a file that names user-supplied kernels for operators on
+    the CPU, or "cmsis-nn", whose headers are in the folder `cmsis_nn`, else in that of the environment variable
+    CMSIS_NN (docs/firmware.md). `accelerator` "none" leaves all of them there: for a device without an NPU, of which no
+    cycles are counted. With `line_bytes` budget and figures count arena and constants in whole lines of this number of
+    bytes: 32 is what C takes on a Cortex-M55. `progress` is called with the name of each stage as it begins and now and
+    then while it lasts, a text whose `fraction` is how much of all is done, from 0 to 1; always on the caller's thread.
+    What it raises ends the compilation and is raised.
 
     Raises `BudgetError` if it cannot fit, `ModelFormatError`, `UnsupportedOperatorError` or `ConfigError` for what the
     user can mend, `CodegenError` for a limit of the emitter.
@@ -328,7 +330,7 @@ def compile(
     budget = _asked(sram_kb, sram, optimise, epsilon, line_bytes)
     _check_encoder(weight_encoder)
     target = compilation_target(
-        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead, stream_output
     )
     chosen = _chosen(kernels, cmsis_nn)
     return _prepared(model, target, dead_channels, weight_encoder, io, watch, chosen)._compiled(
@@ -348,6 +350,7 @@ def frontier(
     input_memory: str | None = None,
     stream_input: RowCount | None = None,
     stream_ahead: bool = False,
+    stream_output: RowCount | None = None,
     epsilon: float | Fraction = EPSILON,
     dead_channels: bool = True,
     weight_encoder: str = WEIGHT_ENCODERS[0],
@@ -365,7 +368,7 @@ def frontier(
     watch = Stopwatch(progress, _ALL[:3])
     _check_encoder(weight_encoder)
     target = compilation_target(
-        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead, stream_output
     )
     scheduling.resolution_of(epsilon)
     network = _prepared(model, target, dead_channels, weight_encoder, io, watch).network

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from ..analysis.cpu_time import CpuTime
 from ..analysis.table import OperatorSummary
-from ..codegen.artifact import Artifact, CpuCall, FeedCall
+from ..codegen.artifact import Artifact, CpuCall, FeedCall, TakeCall
 from ..lowering.npu import NpuGraph
 from ..run.timing import TimingReport
 from ..scheduling.decisions import Schedule
 from ..scheduling.problem import Problem
-from ..scheduling.program import CopyConstants, Program, Step, Stripe
+from ..scheduling.program import CopyConstants, Feed, Program, Step, Stripe, Take
 from ..targets.target import Target
 from ..trace.record import CpuSource, NpuSource, OperationContext, Record, record
 
@@ -35,12 +35,11 @@ def record_compiled(
     """
     cascades = _cascades(problem, schedule)
     buffers = _buffers(program)
-    steps = iter(enumerate(program.steps))
+    steps = ((at, step) for at, step in enumerate(program.steps) if not isinstance(step, Feed | Take))
     timed = iter(report for _, report in reports)
     calls: list[NpuSource | CpuSource] = []
     for call in artifact.calls:
-        if isinstance(call, FeedCall):
-            next(steps)
+        if isinstance(call, FeedCall | TakeCall):
             continue
         if isinstance(call, CpuCall):
             at, _ = next(steps)

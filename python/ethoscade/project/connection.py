@@ -21,7 +21,7 @@ from ..errors import ConfigError, ProjectError
 from ..ir import Array, DType
 from ..util.records import dataclass
 from . import frames
-from .description import Description, TensorPlace
+from .description import Description, RowsPlace, TensorPlace
 from .frames import Command, Frame, Outcome
 from .npu_mailbox import NpuServer
 from .streams import ByteStream
@@ -70,14 +70,14 @@ class Connection:
         self._calls = self._done = self._payload = self.ticks_per_second = 0
         self._stands = self._is_lost = False
         self._written: set[str] = set()
-        self._rows = b""
+        self._rows, self._taken = b"", bytearray()
         self._stream, self._patience, self._npu = stream, patience_seconds, npu
         self._frames = frames.Reader()
         # Other than that of whoever talked to the board before.
         self._sequence = int.from_bytes(os.urandom(4), "little")
         try:
             self._greet()
-            if self._stands and description.feeds:
+            if self._stands and (description.feeds or description.takes):
                 # Its rows are those of another connection.
                 self._drop_run()
         except BaseException:
@@ -142,7 +142,12 @@ class Connection:
             self.set_input(name, value)
         self._run(_TO_THE_END)
         self._stands = False
-        return {name: self.read(name) for name in self.description.outputs}
+        return {name: self._output(name) for name in self.description.outputs}
+
+    def _output(self, name: str) -> Array:
+        if name != self.description.streamed_output:
+            return self.read(name)
+        return self.description.tensor(name).decoded(bytes(self._taken))
 
     def run_call(self, number: int) -> None:
         """Run up to and with call `number`, and stand there, so that tensors can be read; a new run if none stands.
@@ -287,16 +292,24 @@ class Connection:
             )
         self._written.clear()
         try:
-            for feed in self.description.feeds:
-                if (self._done if self._stands else 0) <= feed.call <= until:
-                    self._run_to(feed.call)
+            if not self._stands:
+                self._taken.clear()
+            for rows in sorted((*self.description.feeds, *self.description.takes), key=lambda rows: rows.call):
+                if (self._done if self._stands else 0) <= rows.call <= until:
+                    self._run_to(rows.call)
                     self._stands = True
-                    self._write(feed.offset, self._rows[feed.begin : feed.end])
+                    self._hand_over(rows)
             if not self._stands or self._done <= until:
                 self._run_to(until)
         except BaseException:
             self._lose()
             raise
+
+    def _hand_over(self, rows: RowsPlace) -> None:
+        if rows in self.description.feeds:
+            self._write(rows.offset, self._rows[rows.begin : rows.end])
+        else:
+            self._taken += self._read(rows.offset, rows.end - rows.begin)
 
     def _run_to(self, until: int) -> None:
         status, self._done = _RUN.unpack(self._ask(Command.RUN, _WORD.pack(until)))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._core import __version__
-from ..codegen.artifact import Artifact, CpuCall, FeedCall, NpuCall
+from ..codegen.artifact import Artifact, ArtifactCall, CpuCall, FeedCall, NpuCall, TakeCall
 from ..codegen.layout import lifetimes, npu_calls
 from ..errors import ProjectError
 from ..ir import Array, DType
@@ -33,6 +33,7 @@ _SCHEMA_VERSION = 1
 _FAST = "it lies in the NPU's fast memory, which holds nothing once its program has ended"
 _CASCADED = "it never lies in the arena whole: operations of a cascade, or one operation, hand it on in parts"
 _ARRIVES = "its rows arrive in the arena a few at a time, and stay until they are read"
+_LEAVES = "its rows are taken a few at a time, as they are made"
 _INSIDE = "an NPU program makes it, and may overwrite it before it ends"
 _MOST_BYTES = 1 << 28
 # The mailbox, and what copies of memory are rounded up by.
@@ -87,8 +88,8 @@ class CallSummary:
 
 
 @dataclass(frozen=True)
-class FeedPlace:
-    """Rows of a streamed input, bytes `begin` to `end` of it, to be written to `offset` behind `call`."""
+class RowsPlace:
+    """Rows of a streamed input or output, bytes `begin` to `end` of it, at `offset` behind `call`."""
 
     call: int
     offset: int
@@ -104,7 +105,7 @@ class Description:
     which it is known to be made of these; `shared_bytes` is what a board without an NPU needs in common with the host
     where all memory is copied there. Of a network that calls CMSIS-NN, `cmsis_nn` is the library's folder, and
     `cmsis_nn_sources` are those of its sources that are to be compiled, by their path in it. `feeds` are the rows of
-    its input where that is streamed.
+    its input where that is streamed, to be written, `takes` those of its output, to be read.
     """
 
     template: str
@@ -124,12 +125,18 @@ class Description:
     sources: tuple[str, ...]
     cmsis_nn: str = ""
     cmsis_nn_sources: tuple[str, ...] = ()
-    feeds: tuple[FeedPlace, ...] = ()
+    feeds: tuple[RowsPlace, ...] = ()
+    takes: tuple[RowsPlace, ...] = ()
 
     @property
     def streamed_input(self) -> str | None:
         """The input whose rows arrive one after the other."""
         return self.inputs[0] if self.feeds else None
+
+    @property
+    def streamed_output(self) -> str | None:
+        """The output whose rows are taken one after the other."""
+        return self.outputs[0] if self.takes else None
 
     def tensor(self, name: str) -> TensorPlace:
         """The tensor of that name. Raises `ProjectError` naming those that there are."""
@@ -158,7 +165,8 @@ def describe(
     `bricks` are the tensors (graph indices) that lie in bricks, with the height, width and depth that the NPU sees.
     Raises `ProjectError` for an output that is constant: it has no place in the arena.
     """
-    fixed = next((artifact.graph.tensors[t] for t in artifact.graph.handed_out if t not in artifact.offsets), None)
+    made = (t for t in artifact.graph.handed_out if t not in artifact.offsets and t not in artifact.elsewhere)
+    fixed = next((artifact.graph.tensors[t] for t in made), None)
     if fixed is not None:
         raise ProjectError(
             f"output '{fixed.name}' of '{artifact.name}' is constant, and no board computes it: leave it out"
@@ -192,19 +200,21 @@ def describe(
         _tensors(artifact, bricks),
         tuple(name for name in sources if name.endswith((".c", ".S"))),
         feeds=_feeds(artifact),
+        takes=tuple(_rows(at, call) for at, call in enumerate(artifact.calls) if isinstance(call, TakeCall)),
     )
 
 
-def _feeds(artifact: Artifact) -> tuple[FeedPlace, ...]:
+def _feeds(artifact: Artifact) -> tuple[RowsPlace, ...]:
     """Rows with the latest call to write them behind: their own, or, of rows ahead, the next feed."""
     feeds = [(number, call) for number, call in enumerate(artifact.calls) if isinstance(call, FeedCall)]
     due = [number for number, _ in feeds]
     if any(feed.is_ahead for _, feed in feeds):
         due = due[1:]
-    return tuple(
-        FeedPlace(number, feed.offset, feed.row * feed.row_bytes, (feed.row + feed.rows) * feed.row_bytes)
-        for number, (_, feed) in zip(due, feeds, strict=False)
-    )
+    return tuple(_rows(number, feed) for number, (_, feed) in zip(due, feeds, strict=False))
+
+
+def _rows(number: int, call: FeedCall | TakeCall) -> RowsPlace:
+    return RowsPlace(number, call.offset, call.row * call.row_bytes, (call.row + call.rows) * call.row_bytes)
 
 
 def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> tuple[TensorPlace, ...]:
@@ -229,13 +239,12 @@ def _tensors(artifact: Artifact, bricks: Mapping[int, tuple[int, int, int]]) -> 
         else:
             why = _FAST if index in artifact.fast_tensors else _CASCADED
             why = _ARRIVES if any(feed.tensor == index for feed in artifact.feeds) else why
+            why = _LEAVES if any(take.tensor == index for take in artifact.takes) else why
             places.append(TensorPlace(name, dtype, shape, None, reason=why))
     return tuple(places)
 
 
-def _inside(
-    artifact: Artifact, call: NpuCall | CpuCall | FeedCall, number: int
-) -> Iterator[tuple[int, tuple[int, int]]]:
+def _inside(artifact: Artifact, call: ArtifactCall, number: int) -> Iterator[tuple[int, tuple[int, int]]]:
     """What an NPU program makes on its way: the call's number, and after how many operations each tensor is whole."""
     if not isinstance(call, NpuCall):
         return
@@ -273,19 +282,22 @@ def _parsed(told: Any) -> Description:
     told["tensors"] = tuple(_place(place) for place in told["tensors"])
     lists = {name: tuple(told[name]) for name in ("inputs", "outputs", "sources")}
     lists["cmsis_nn_sources"] = tuple(told.get("cmsis_nn_sources", ()))
-    told["feeds"] = tuple(FeedPlace(**feed) for feed in told.get("feeds", ()))
-    _check_feeds(told["feeds"], len(told["calls"]), len(told["inputs"]))
+    for name, end in (("feeds", "inputs"), ("takes", "outputs")):
+        told[name] = tuple(RowsPlace(**rows) for rows in told.get(name, ()))
+        _check_rows(name, told[name], len(told["calls"]), len(told[end]))
     return Description(**{**told, **lists})
 
 
-def _check_feeds(feeds: tuple[FeedPlace, ...], calls: int, inputs: int) -> None:
+def _check_rows(name: str, places: tuple[RowsPlace, ...], calls: int, ends: int) -> None:
     """Raises `ValueError` for what no artefact has."""
-    numbers = [number for feed in feeds for number in astuple(feed)]
+    numbers = [number for rows in places for number in astuple(rows)]
     if any(type(number) is not int or number < 0 for number in numbers):
-        raise ValueError("its feeds are not whole numbers")
-    behind = [feed.call for feed in feeds]
-    if feeds and (behind != sorted(set(behind)) or behind[-1] >= calls or inputs != 1):
-        raise ValueError("its feeds are not those of its calls and its one input")
+        raise ValueError(f"its {name} are not whole numbers")
+    behind = [rows.call for rows in places]
+    if places and (behind != sorted(set(behind)) or behind[-1] >= calls or ends != 1):
+        raise ValueError(
+            f"its {name} are not those of its calls and its one {'input' if name == 'feeds' else 'output'}"
+        )
 
 
 def _place(told: Any) -> TensorPlace:

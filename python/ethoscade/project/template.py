@@ -188,7 +188,7 @@ def headers(description: Description) -> dict[str, str]:
 #define NETWORK(name) {prefix}_##name
 #define NETWORK_MACRO(name) {macro}_##name
 #define NETWORK_HAS_STATE {int(description.has_state)}
-#define NETWORK_IS_STREAMED {int(bool(description.feeds))}
+#define NETWORK_IS_STREAMED {int(bool(description.feeds or description.takes))}
 /* What the host knows these sources by. */
 #define NETWORK_BUILD 0x{description.build:08x}u
 

@@ -61,6 +61,7 @@ def compile_json(
         "io": compiled.io,
         "input_memory": None if (inputs := compiled.target.inputs) is None else inputs.name,
         "arrival": None if (arrival := compiled.arrival) is None else dataclasses.asdict(arrival),
+        "departure": None if (departure := compiled.departure) is None else dataclasses.asdict(departure),
         "inputs": [_interface_json(tensor) for tensor in compiled.interface if tensor.is_input],
         "outputs": [_interface_json(tensor) for tensor in compiled.interface if not tensor.is_input],
         "operators": {"npu": npu, "cpu": len(compiled.operators) - npu},
@@ -242,6 +243,11 @@ def error_json(error: EthoscadeError) -> dict[str, Any]:
     return result
 
 
+def _handover_rows(compiled: Compiled) -> list[tuple[str, str]]:
+    found = (compiled.arrival, compiled.departure)
+    return [row for of in found if of is not None for row in of.lines(compiled.target.core_clock_hz)]
+
+
 def compile_text(
     compiled: Compiled,
     verification: Verification | None = None,
@@ -256,7 +262,12 @@ def compile_text(
         *_board_rows(target),
         ("budget", "none" if compiled.budget_bytes is None else _size(compiled.budget_bytes)),
         *_memory_rows(compiled),
-        *([] if (arrival := compiled.arrival) is None else arrival.lines(target.core_clock_hz)),
+        *(
+            line
+            for of in (compiled.arrival, compiled.departure)
+            if of is not None
+            for line in of.lines(target.core_clock_hz)
+        ),
         ("flash", _size(compiled.flash_bytes)),
     ]
     if target.has_npu:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy.typing as npt
 
 from ..codegen import provenance, tflite
-from ..codegen.artifact import Artifact, CpuCall, FeedCall, NpuCall
+from ..codegen.artifact import Artifact, CpuCall, FeedCall, NpuCall, TakeCall
 from ..codegen.layout import padded
 from ..errors import ModelFormatError, SimulationError, UnsupportedOperatorError
 from ..frontend import ETHOS_U, read_tflite
@@ -44,7 +44,7 @@ _ANY_MACHINE = "ethos-u55-256"
 def player_of(artifact: Artifact) -> Player:
     """Who plays the CPU operators of a compiled network; a context manager."""
     first = tflite.operators_ahead(artifact)
-    run = [call for call in artifact.calls if not isinstance(call, FeedCall)]
+    run = [call for call in artifact.calls if not isinstance(call, FeedCall | TakeCall)]
     places = {call.operator: first + at for at, call in enumerate(run) if isinstance(call, CpuCall)}
     return Player(artifact.graph, places, lambda: tflite.write(artifact, to_play=True))
 

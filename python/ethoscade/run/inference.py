@@ -11,7 +11,7 @@ from dataclasses import field
 
 import numpy as np
 
-from ..codegen.artifact import CpuCall, FeedCall
+from ..codegen.artifact import CpuCall, FeedCall, TakeCall
 from ..codegen.layout import overwritten
 from ..codegen.operations import ARENA_REGION, CONSTANTS_REGION, FAST_REGION, INPUT_REGION, RegionByte
 from ..errors import ModelFormatError, SimulationError
@@ -74,12 +74,24 @@ class Program:
 
     graph: Graph
     accelerator: str
-    calls: tuple[NpuStep | CpuCall | FeedCall, ...]
+    calls: tuple[NpuStep | CpuCall | FeedCall | TakeCall, ...]
     constants: bytes
     arena_bytes: int
     offsets: Mapping[int, int]
     fast_bytes: int | None = None
     external: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class TakenRows:
+    """Rows of a streamed output as the caller finds them, row by row."""
+
+    call: TakeCall
+    rows: bytes
+
+
+DeviceRun = Generator[FeedCall | TakenRows, bytes | None, "ExecutionResult"]
+"""A run with a stop at each feed, to be sent its rows, and at each take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +111,8 @@ class Device:
         self._program, self._player, self._work_limit = program, player, work_limit
         self._state = State(_initial_state(program.graph), Resources(program.graph))
 
-    def run(self, given: Mapping[int, Array], tick: ProgressCallback) -> Generator[FeedCall, bytes, ExecutionResult]:
-        """One run on inputs by tensor index; it stops at each feed, to be sent its rows. One left early was none."""
+    def run(self, given: Mapping[int, Array], tick: ProgressCallback) -> DeviceRun:
+        """One run on inputs by tensor index, where it must stop, step by step. One left early was none."""
         program, arena = self._program, Arena(self._program)
         if self._work_limit is not None:
             arena.machine.limit_work(self._work_limit)
@@ -110,18 +122,20 @@ class Device:
         return result
 
 
-def fed(run: Generator[FeedCall, bytes, ExecutionResult], given: Mapping[int, Array]) -> ExecutionResult:
+def fed(run: DeviceRun, given: Mapping[int, Array]) -> ExecutionResult:
     """The end of a run whose rows are those of whole inputs."""
     whole = {index: np.ascontiguousarray(array).tobytes() for index, array in given.items()}
     rows: bytes | None = None
     while True:
         try:
-            feed = next(run) if rows is None else run.send(rows)
+            stop = run.send(rows)
         except StopIteration as end:
             result: ExecutionResult = end.value
             return result
-        start = feed.row * feed.row_bytes
-        rows = whole[feed.tensor][start : start + feed.rows * feed.row_bytes]
+        rows = None
+        if isinstance(stop, FeedCall):
+            start = stop.row * stop.row_bytes
+            rows = whole[stop.tensor][start : start + stop.rows * stop.row_bytes]
 
 
 def _inference(
@@ -131,7 +145,7 @@ def _inference(
     given: Mapping[int, Array],
     player: Player,
     tick: ProgressCallback,
-) -> Generator[FeedCall, bytes, ExecutionResult]:
+) -> DeviceRun:
     graph = program.graph
     for index, array in state.tensors.items():
         arena.store_input(index, array)
@@ -145,7 +159,9 @@ def _inference(
     for number, step in enumerate(program.calls):
         tick(number / len(program.calls))
         if isinstance(step, FeedCall):
-            arena.hand_over(step, (yield step))
+            arena.hand_over(step, (yield step) or b"")
+        elif isinstance(step, TakeCall):
+            yield TakenRows(step, arena.take(step, warnings))
         elif isinstance(step, NpuStep):
             report = _run_on_npu(arena, step)
             reports.append(report)
@@ -229,6 +245,7 @@ class Arena:
         self.machine = Machine(program.accelerator, [program.constants, size, fast, *external])
         self._elsewhere: dict[int, Array] = {}
         self._arriving: tuple[FeedCall, bytes] | None = None
+        self._taken: dict[int, bytes] = {}
 
     def _place(self, index: int) -> RegionByte | None:
         """Where a tensor lies; None of one without a place."""
@@ -275,11 +292,26 @@ class Arena:
         for start in range(feed.offset, feed.offset + len(rows), feed.row_bytes):
             self.machine.watch_input(ARENA_REGION, start, start + feed.row_bytes)
 
+    def take(self, call: TakeCall, warnings: list[str]) -> bytes:
+        """The next rows of a streamed output, as they lie there; bytes never written give a warning."""
+        rows = self._read("the caller", call.tensor, (call.offset, call.offset + call.rows * call.row_bytes), warnings)
+        self._taken[call.tensor] = self._taken.get(call.tensor, b"") + rows
+        return rows
+
+    def _read(self, reader: str, index: int, places: tuple[int, int], warnings: list[str]) -> bytes:
+        hole = self.machine.find_uninitialised(ARENA_REGION, *places)
+        if hole is not None:
+            of = f"byte {hole} of the arena (tensor '{self.program.graph.tensors[index].name}')"
+            warnings.append(f"{reader} reads {of}, which was never written")
+        return bytes(self.machine.read(ARENA_REGION, places[0], places[1] - places[0]))
+
     def load(self, index: int, reader: str, warnings: list[str]) -> Array:
-        """A tensor's value; bytes never written give a warning."""
+        """A tensor's value, of a streamed output all taken rows; bytes never written give a warning."""
         tensor = self.program.graph.tensors[index]
         if tensor.data is not None:
             return tensor.data
+        if index in self._taken:
+            return np.frombuffer(self._taken[index], tensor.dtype.numpy).reshape(tensor.shape)
         if index in self._elsewhere:
             return self._elsewhere[index]
         offset = self.program.offsets.get(index)
@@ -290,11 +322,7 @@ class Arena:
                 f"{reader} reads tensor '{tensor.name}', which has no place in the arena and no maker",
                 tensor=tensor.name,
             )
-        hole = self.machine.find_uninitialised(ARENA_REGION, offset, offset + tensor.size_bytes)
-        if hole is not None:
-            of = f"byte {hole} of the arena (tensor '{tensor.name}')"
-            warnings.append(f"{reader} reads {of}, which was never written")
-        data = self.machine.read(ARENA_REGION, offset, tensor.size_bytes)
+        data = self._read(reader, index, (offset, offset + tensor.size_bytes), warnings)
         return np.frombuffer(data, tensor.dtype.numpy).reshape(tensor.shape)
 
     def touched(self) -> dict[int, int]:

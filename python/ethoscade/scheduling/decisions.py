@@ -182,7 +182,7 @@ _WHOLE = 1 << 30
 
 
 def _group(problem: Problem, plan: _core.Plan) -> Group:
-    if problem.specs[plan.last].kernel is None:
+    if plan.first == plan.last and problem.specs[plan.last].kernel is None:
         return Group(plan.first, plan.last, ())
     axis: AxisName = "height" if plan.roll == "height" else "width"
     across: AxisName = "width" if axis == "height" else "height"
@@ -234,7 +234,7 @@ class _Reading:
     def plan(self) -> PlanSpec:
         """The Plan that carries out all decisions."""
         specs = ((part, self.problem.specs[part]) for part in self.parts)
-        opaque = next((part for part, spec in specs if spec.kernel is None and spec.feed_rows is None), None)
+        opaque = next((part for part, spec in specs if spec.kernel is None and spec.handed_rows is None), None)
         if opaque is not None and self.group.is_cascade:
             raise SchedulingError(
                 f"group {self.number} holds Part {opaque} '{self.name(opaque)}', which runs on the CPU; it needs a "
@@ -270,7 +270,7 @@ class _Reading:
             self.roll or "height",
             self.turned is not None,
             self.bands,
-            tuple(self.splits.get(part, self.problem.specs[part].feed_rows or _WHOLE) for part in self.parts),
+            tuple(self.splits.get(part, self.problem.specs[part].handed_rows or _WHOLE) for part in self.parts),
             tuple(self.staging.get(part, "in_place") for part in self.parts),
             tuple(self.copied),
         )
@@ -319,8 +319,8 @@ class _Reading:
             self.refuse(decision, "there is no such Part", f"Parts {first} to {last}", (first, last))
         if decision.part not in self.parts:
             self.refuse(decision, "the Part is in another group", f"Parts {first} to {last}", (first, last))
-        if (rows := self.problem.specs[decision.part].feed_rows) is not None:
-            self.refuse(decision, f"the Part is the arrival of rows, {rows} at a time", "no decision", ())
+        if (rows := self.problem.specs[decision.part].handed_rows) is not None:
+            self.refuse(decision, f"the Part hands rows over, {rows} at a time", "no decision", ())
         if self.problem.specs[decision.part].kernel is None:
             self.refuse(decision, "the Part runs on the CPU, as a whole", "no decision", ())
         if not self.makes_anything(decision.part):

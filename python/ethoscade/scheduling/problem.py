@@ -46,7 +46,7 @@ from .specs import (
     StreamSpec,
     TensorSpec,
 )
-from .streamed import as_it_arrives, streamed_input
+from .streamed import as_it_arrives, as_it_leaves, streamed_input, streamed_output
 
 if TYPE_CHECKING:
     from ..targets.devices import DeviceDescription
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 class Problem:
     """A CascaderGraph and how its dense ids relate to the network's.
 
-    `parts` holds for each Part ("npu", operation index), ("operator", graph operator index) or ("feed", graph tensor
-    index); a Part that joins its inputs has an operation for each of them, and the first one's index. `ids` holds the
-    dense tensor id of each graph tensor that lives in the arena; temporaries have one too, and none of these. A
-    reshape's output has the id of its input, and so has every alias: they are the same bytes. `memories` are those of
-    the device.
+    `parts` holds for each Part ("npu", operation index), ("operator", graph operator index), ("feed", graph tensor
+    index) or ("take", graph tensor index); a Part that joins its inputs has an operation for each of them, and the
+    first one's index. `ids` holds the dense tensor id of each graph tensor that lives in the arena; temporaries have
+    one too, and none of these. A reshape's output has the id of its input, and so has every alias: they are the same
+    bytes. `memories` are those of the device.
     """
 
     core: _core.CascaderGraph
@@ -244,6 +244,8 @@ def build(
         tensors = with_external_inputs(graph, ids, tensors, parts)
     if target.streaming is not None:
         _put_arrival(graph, ids, target.streaming, tensors, parts, origin)
+    if target.taken_rows is not None:
+        _put_departure(graph, ids, target.taken_rows, tensors, parts, origin)
     core = _core.CascaderGraph(tensors, parts, target, [number for _, number in origin], tuple(ids.items()))
     return Problem(core, tuple(origin), FrozenMap(ids), tuple(parts), tuple(tensors), target.memories)
 
@@ -264,6 +266,24 @@ def _put_arrival(
     first = min(readers, default=0)
     parts.insert(first, arrival)
     origin.insert(first, ("feed", index))
+
+
+def _put_departure(
+    graph: Graph,
+    ids: Mapping[int, int],
+    rows: int,
+    tensors: list[TensorSpec],
+    parts: list[PartSpec],
+    origin: list[tuple[str, int]],
+) -> None:
+    """Put the departure of the streamed output's rows behind what makes them."""
+    index = streamed_output(graph)
+    number, left = ids[index], len(tensors)
+    maker = next(at for at, part in enumerate(parts) if number in part.outputs)
+    tensors[number], taken, departure = as_it_leaves(graph, tensors[number], parts[maker], (number, left), rows)
+    tensors.append(taken)
+    parts.insert(maker + 1, departure)
+    origin.insert(maker + 1, ("take", index))
 
 
 _Turn = tuple[str, list[int]]

@@ -1,4 +1,4 @@
-"""The program: NPU operations on stripes, constant copies, arriving rows and CPU calls, in order, over buffers.
+"""The program: NPU operations on stripes, constant copies, rows handed over and CPU calls, in order, over buffers.
 
 Owns the words for what lies between scheduling and memory / code generation. Its classes are the core's own, made where
 the search makes them, so that nothing is converted; `_core.pyi` says what each of them holds.
@@ -19,6 +19,7 @@ from .._core import Program as Program
 from .._core import ProgramBuffer as ProgramBuffer
 from .._core import Slab as Slab
 from .._core import Stripe as Stripe
+from .._core import Take as Take
 
 BufferKind = Literal["tensor", "rolling", "weights", "workspace"]
 """Why a buffer exists."""
@@ -43,5 +44,5 @@ def in_scarce(arranged: Arrangement) -> frozenset[int]:
     return frozenset(buffer for buffer, pool in enumerate(arranged.pools) if pool == SCARCE)
 
 
-Step = Stripe | CopyConstants | CopyTensor | LoadTable | Feed | CallOperator
+Step = Stripe | CopyConstants | CopyTensor | LoadTable | Feed | Take | CallOperator
 """What a program does next."""

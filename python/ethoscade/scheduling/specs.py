@@ -152,10 +152,10 @@ class CallMemory:
 
 @dataclass(frozen=True)
 class PartSpec:
-    """An NPU operation (with `kernel`), the arrival of an input (with `feed_rows`) or an opaque operator.
+    """An NPU operation (`kernel`), an input's arrival (`feed_rows`), an output's departure (`take_rows`), or opaque.
 
-    `workspace_bytes` and `overlay` are those of a `CallMemory`. `feed_rows` are the rows that are handed over at once,
-    with `is_fed_ahead` while the NPU works on those before.
+    An opaque operator has the `workspace_bytes` and `overlay` of a `CallMemory`. `feed_rows` and `take_rows` are the
+    rows of a handover, with `is_fed_ahead` while the NPU works on those before.
     """
 
     name: str
@@ -166,6 +166,12 @@ class PartSpec:
     overlay: int | None = None
     feed_rows: int | None = None
     is_fed_ahead: bool = False
+    take_rows: int | None = None
+
+    @property
+    def handed_rows(self) -> int | None:
+        """Rows of a feed or a take; None of another Part."""
+        return self.feed_rows if self.take_rows is None else self.take_rows
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""A streamed input: its rows arrive in order, each once, and are used as they come.
+"""A streamed input or output: its rows are handed over in order, each once, as they are used or made.
 
-Owns which input that is, why it cannot be, and the Part that stands for the arrival of its rows.
+Owns which input or output that is, why it cannot be, and the Part that stands for the arrival or departure of its rows.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from ..errors import ConfigError
 from ..ir import Graph
+from ..lowering.te import Propagator
 from ..targets.target import Streaming
-from .specs import PartSpec, TensorSpec
+from .specs import InputSpec, PartSpec, TensorSpec
 
 
 def streamed_input(graph: Graph) -> int:
@@ -58,3 +59,53 @@ def as_it_arrives(
     rows = min(streaming.rows, height)
     arrival = PartSpec(f"rows of {tensor.name}", (), (number,), None, feed_rows=rows, is_fed_ahead=streaming.is_ahead)
     return replace(tensor, is_input=False), arrival
+
+
+def streamed_output(graph: Graph) -> int:
+    """The index of the streamed output.
+
+    Raises `ConfigError` for a network with another number of outputs than one, and for an output without a
+    maker, or kept as state.
+    """
+    made = list(dict.fromkeys(graph.handed_out))
+    if len(made) != 1:
+        raise ConfigError(
+            f"'{graph.name}' has {len(made)} outputs, and rows of one alone can be taken in order; leave stream_output "
+            f"out"
+        )
+    tensor = graph.tensors[made[0]]
+    if made[0] in graph.given or tensor.is_constant:
+        what = "a constant" if tensor.is_constant else "an input"
+        raise ConfigError(
+            f"output '{tensor.name}' of '{graph.name}' is {what}, which no operator makes; leave stream_output out"
+        )
+    if any(made[0] in (variable.before, variable.after) for variable in graph.variables):
+        raise ConfigError(
+            f"output '{tensor.name}' of '{graph.name}' is kept as state, as a whole; leave stream_output out"
+        )
+    return made[0]
+
+
+def as_it_leaves(
+    graph: Graph, tensor: TensorSpec, maker: PartSpec, numbers: tuple[int, int], rows: int
+) -> tuple[TensorSpec, TensorSpec, PartSpec]:
+    """The streamed output before and behind its departure, and the Part between.
+
+    `numbers` are the dense ids of both tensors. Raises `ConfigError` for an output of one row, and for one that an
+    operator on the CPU makes, as a whole.
+    """
+    if maker.kernel is None:
+        raise ConfigError(
+            f"operator '{maker.name}' on the CPU makes output '{tensor.name}' as a whole; with io='int8' (--io int8) a "
+            f"DEQUANTIZE at the border is the caller's, else leave stream_output out"
+        )
+    height, width = tensor.plane
+    if height == 1:
+        raise ConfigError(
+            f"output '{tensor.name}' of '{graph.name}' has a single row, of {width} pixels, which is made at once; "
+            f"leave stream_output out"
+        )
+    number, left = numbers
+    read = InputSpec(number, Propagator.identity(), tensor.plane, tensor.pixel_bytes)
+    departure = PartSpec(f"take {tensor.name}", (read,), (left,), None, take_rows=min(rows, height))
+    return replace(tensor, is_output=False), replace(tensor, pixel_bytes=0), departure

@@ -124,6 +124,11 @@ class DeviceDescription:
         return None
 
     @property
+    def taken_rows(self) -> None:
+        """How many rows of an output are taken at once: outputs of described devices are there as a whole."""
+        return None
+
+    @property
     def constants_in_sram(self) -> bool:
         """Whether constants lie in the arena's memory anyway."""
         return self.constants == self.arena

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Literal, cast
@@ -115,7 +116,7 @@ class Target:
     `size_bytes` if the mode says how large, and on boards with further RAM, where the arena lies in that. `board` is
     the one that was named, with the SRAM that it has for the NPU. `inputs` is where the caller keeps the network's
     inputs, each a region from 3 on; None where they lie in the arena. `streaming` is how the network's input arrives
-    row by row; None where it is there as a whole.
+    row by row, `taken_rows` how many rows of its output the caller takes at once; None where they are there as a whole.
     """
 
     accelerator: Accelerator
@@ -128,6 +129,7 @@ class Target:
     board: BoardDescription | None = None
     inputs: Memory | None = None
     streaming: Streaming | None = None
+    taken_rows: int | None = None
 
     @property
     def has_cache(self) -> bool:
@@ -187,7 +189,7 @@ _DEFAULT_SYSTEM = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Embed
 _PORT_BYTES = {"u55": 8, "u65": 16}
 Product = Literal["u55", "u65"]
 RowCount = Annotated[int, Range(1, 1 << 31)]
-"""How many rows of an input arrive at once."""
+"""How many rows of an input arrive at once, or how many of an output are taken."""
 _DEFAULT_MODE = "Shared_Sram"
 _CACHE_SIZE = "arena_cache_size"
 _PRODUCT = re.compile(r"Ethos_(U\d\d)_", re.IGNORECASE)
@@ -210,6 +212,7 @@ def load_target(
     input_memory: str | None = None,
     stream_input: RowCount | None = None,
     stream_ahead: bool = False,
+    stream_output: RowCount | None = None,
 ) -> Target:
     """Build a target from names; `config` is a vela.ini, by default the one that ships with ethos-u-vela.
 
@@ -219,7 +222,8 @@ def load_target(
 
     `input_memory` names the memory of the system configuration, whatever its case, in which the caller keeps the
     network's inputs; None: the arena. `stream_input` is how many rows of the input arrive there at once, in order;
-    with `stream_ahead` they do so while the NPU works on those before.
+    with `stream_ahead` they do so while the NPU works on those before. `stream_output` is how many rows of the output
+    the caller takes there at once, in order.
 
     Raises `ConfigError` naming what does not exist and what does, for another product's configuration and for an arena
     in flash. What can be simulated need not be compiled for: `compilation_target` is stricter.
@@ -248,8 +252,15 @@ def load_target(
             f"leave it out"
         )
     inputs = None if input_memory is None else _inputs_in(input_memory, system, cast(Product, chip.product))
-    streaming = _streaming(stream_input, stream_ahead, input_memory, arena, cache)
-    return Target(chip, system.name, mode.name, core_clock_hz(system), constants, arena, cache, at, inputs, streaming)
+    streaming = _streaming(stream_input, stream_ahead, input_memory)
+    for name, rows in (("stream_input", stream_input), ("stream_output", stream_output)):
+        if rows is not None and cache != arena:
+            raise ConfigError(
+                f"{name} is {rows}, and the arena lies in {arena.name}: what is in {cache.name} is lost whenever the "
+                f"NPU waits for the caller; choose a memory mode whose arena is the SRAM, Shared_Sram or Sram_Only"
+            )
+    clock_hz, places = core_clock_hz(system), (constants, arena, cache)
+    return Target(chip, system.name, mode.name, clock_hz, *places, at, inputs, streaming, stream_output)
 
 
 @checked()
@@ -262,6 +273,7 @@ def compilation_target(
     input_memory: str | None = None,
     stream_input: RowCount | None = None,
     stream_ahead: bool = False,
+    stream_output: RowCount | None = None,
 ) -> Target:
     """As `load_target`, for devices that code is generated for.
 
@@ -270,12 +282,22 @@ def compilation_target(
     no SRAM beside it, or on an Ethos-U55, which writes through one of its ports alone.
     """
     if accelerator == NO_NPU:
-        return _without_npu(system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead)
+        named = {
+            "system_config": system_config,
+            "memory_mode": memory_mode,
+            "config": config,
+            "board": board,
+            "input_memory": input_memory,
+            "stream_input": stream_input,
+            "stream_ahead": stream_ahead or None,
+            "stream_output": stream_output,
+        }
+        return _without_npu(named)
     if accelerator is not None and accelerator not in ACCELERATORS:
         what = "can be simulated only" if accelerator in SIMULATED else "is unknown"
         raise ConfigError(f"accelerator '{accelerator}' {what}; code is generated for {', '.join(TARGETS)}")
     target = load_target(
-        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead
+        accelerator, system_config, memory_mode, config, board, input_memory, stream_input, stream_ahead, stream_output
     )
     if target.accelerator.name not in ACCELERATORS:
         raise ConfigError(
@@ -306,9 +328,7 @@ def _inputs_in(name: str, system: ConfigSection, product: Product) -> Memory:
     return system_memory(system, known[name.lower()], product)
 
 
-def _streaming(
-    rows: int | None, is_ahead: bool, input_memory: str | None, arena: Memory, cache: Memory
-) -> Streaming | None:
+def _streaming(rows: int | None, is_ahead: bool, input_memory: str | None) -> Streaming | None:
     """How the input arrives. Raises `ConfigError` for what a streamed input does not go with."""
     if rows is None:
         if is_ahead:
@@ -319,33 +339,14 @@ def _streaming(
             f"stream_input is {rows} and input_memory {shown(input_memory)}: rows either arrive once, or lie there to "
             f"be read as often as wanted; leave one of the two out"
         )
-    if cache != arena:
-        raise ConfigError(
-            f"stream_input is {rows}, and the arena lies in {arena.name}: what is in {cache.name} is lost whenever the "
-            f"NPU waits for rows; choose a memory mode whose arena is the SRAM, Shared_Sram or Sram_Only"
-        )
     return Streaming(rows, is_ahead)
 
 
-def _without_npu(
-    system_config: str | None,
-    memory_mode: str | None,
-    config: str | os.PathLike[str] | None,
-    board: str | os.PathLike[str] | None,
-    input_memory: str | None,
-    stream_input: int | None,
-    stream_ahead: bool,
-) -> Target:
-    """A device that is a CPU with SRAM and flash, of which nothing is counted in cycles."""
-    named = {
-        "system_config": system_config,
-        "memory_mode": memory_mode,
-        "config": config,
-        "board": board,
-        "input_memory": input_memory,
-        "stream_input": stream_input,
-        "stream_ahead": stream_ahead or None,
-    }
+def _without_npu(named: Mapping[str, object]) -> Target:
+    """A device that is a CPU with SRAM and flash, of which nothing is counted in cycles.
+
+    Raises `ConfigError` for whatever is `named` of an NPU's memories, None where it is not.
+    """
     given = next((name for name, value in named.items() if value is not None), None)
     if given is not None:
         raise ConfigError(

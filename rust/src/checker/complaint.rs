@@ -87,15 +87,15 @@ pub enum Complaint {
         /// Column.
         x: i64,
     },
-    /// Rows arrive out of order, or not in their full width.
-    #[error("step {step}: rows of '{tensor}' from {start} on are handed over, and row {fed} is next")]
+    /// Rows are handed over out of order, or not in their full width.
+    #[error("step {step}: rows of '{tensor}' from {start} on are handed over, and row {next} is next")]
     Unordered {
         /// Step index.
         step: usize,
         /// Tensor.
         tensor: String,
         /// The next row.
-        fed: i64,
+        next: i64,
         /// The first row of these.
         start: i64,
     },

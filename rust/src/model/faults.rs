@@ -95,6 +95,14 @@ pub enum GraphError {
         /// Rows of a feed.
         rows: i64,
     },
+    /// A take of anything but one tensor, pixel by pixel, or with bytes left behind.
+    #[error("part '{part}' takes {rows} rows at a time: it needs at least one, one input, pixel by pixel, and one output without bytes")]
+    Take {
+        /// The Part.
+        part: String,
+        /// Rows taken at once.
+        rows: i64,
+    },
     /// A plane or pixel of no extent.
     #[error("tensor '{tensor}' has an empty plane or pixel")]
     Empty {
@@ -138,6 +146,19 @@ pub(super) fn check_feed(tensors: &IdVec<TensorId, Tensor>, part: &Part, rows: i
     match part.outputs[..] {
         [output] if part.inputs.is_empty() && rows >= 1 && tensors[output].layout == Layout::Nhwc => Ok(()),
         _ => Err(GraphError::Feed { part: part.name.clone(), rows }),
+    }
+}
+
+/// A take reads the rows of one tensor as they are made. Its output is as high and wide, without bytes.
+pub(super) fn check_take(tensors: &IdVec<TensorId, Tensor>, part: &Part, rows: i64) -> Result<(), GraphError> {
+    let taken = |input: &Input, output: TensorId| {
+        let (tensor, output) = (&tensors[input.tensor], &tensors[output]);
+        let is_empty = output.pixel_bytes == 0 && output.is_output && output.plane == tensor.plane;
+        is_empty && tensor.layout == Layout::Nhwc && input.is_identity(tensor.plane, tensor.pixel_bytes)
+    };
+    match (&part.inputs[..], &part.outputs[..]) {
+        ([input], &[output]) if rows >= 1 && taken(input, output) => Ok(()),
+        _ => Err(GraphError::Take { part: part.name.clone(), rows }),
     }
 }
 

@@ -6,7 +6,8 @@
 use crate::model::device::Device;
 pub use crate::model::faults::GraphError;
 use crate::model::faults::{
-    check_arity, check_external, check_feed, check_part, check_update, check_view, external_error, order_error,
+    check_arity, check_external, check_feed, check_part, check_take, check_update, check_view, external_error,
+    order_error,
 };
 use crate::model::ids::{Id, IdVec, PartId, Piece, PoolId, TensorId};
 use crate::model::memory::Memories;
@@ -48,7 +49,7 @@ impl CascaderGraph {
         let mut producer = IdVec::from(vec![None; tensors.len()]);
         let mut consumers = IdVec::from(vec![Vec::new(); tensors.len()]);
         for tensor in &tensors {
-            if tensor.plane.iter().any(|&extent| extent < 1) || tensor.pixel_bytes == 0 {
+            if tensor.plane.iter().any(|&extent| extent < 1) {
                 return Err(GraphError::Empty { tensor: tensor.name.clone() });
             }
             check_update(&tensors, tensor)?;
@@ -89,8 +90,10 @@ impl CascaderGraph {
                 input.rows_ahead =
                     ahead.iter().find(|(tensor, _)| *tensor == input.tensor).map_or(0, |(_, rows)| *rows);
             }
-            if let Work::Feed { rows, .. } = part.work {
-                check_feed(&tensors, part, rows)?;
+            match part.work {
+                Work::Feed { rows, .. } => check_feed(&tensors, part, rows)?,
+                Work::Take { rows } => check_take(&tensors, part, rows)?,
+                Work::Npu(_) | Work::Opaque { .. } => {}
             }
             let Work::Npu(kernel) = &part.work else { continue };
             check_part(&tensors, part, kernel)?;
@@ -106,6 +109,13 @@ impl CascaderGraph {
                 }
                 first += operation.inputs();
             }
+        }
+        let is_taken = |id: TensorId| producer[id].is_some_and(|part| matches!(parts[part].work, Work::Take { .. }));
+        let empty = |&(id, tensor): &(TensorId, &Tensor)| {
+            tensor.pixel_bytes == 0 && !(is_taken(id) && consumers[id].is_empty())
+        };
+        if let Some((_, tensor)) = tensors.iter_ids().find(empty) {
+            return Err(GraphError::Empty { tensor: tensor.name.clone() });
         }
         Ok(CascaderGraph { tensors, parts, device, producer, consumers })
     }
@@ -136,7 +146,7 @@ impl CascaderGraph {
             .iter()
             .map(|part| match part.work {
                 Work::Npu(_) => Some(before),
-                Work::Feed { .. } | Work::Opaque { .. } => {
+                Work::Feed { .. } | Work::Take { .. } | Work::Opaque { .. } => {
                     before += 1;
                     None
                 }
@@ -154,16 +164,26 @@ impl CascaderGraph {
     pub fn kernel(&self, part: PartId) -> Option<&NpuOperation> {
         match &self.parts[part].work {
             Work::Npu(kernel) => Some(kernel),
-            Work::Feed { .. } | Work::Opaque { .. } => None,
+            Work::Feed { .. } | Work::Take { .. } | Work::Opaque { .. } => None,
         }
     }
 
-    /// Rows of a feed; None of any other Part.
-    pub fn feed_rows(&self, part: PartId) -> Option<i64> {
+    /// Rows of a feed or a take; None of any other Part.
+    pub fn handed_rows(&self, part: PartId) -> Option<i64> {
         match self.parts[part].work {
-            Work::Feed { rows, .. } => Some(rows),
+            Work::Feed { rows, .. } | Work::Take { rows } => Some(rows),
             Work::Npu(_) | Work::Opaque { .. } => None,
         }
+    }
+
+    /// Whether a Part is a feed.
+    pub fn is_feed(&self, part: PartId) -> bool {
+        matches!(self.parts[part].work, Work::Feed { .. })
+    }
+
+    /// Whether a Part is a take.
+    pub fn is_take(&self, part: PartId) -> bool {
+        matches!(self.parts[part].work, Work::Take { .. })
     }
 
     /// Whether a Part's rows arrive while the device works on those before.
@@ -171,16 +191,16 @@ impl CascaderGraph {
         matches!(self.parts[part].work, Work::Feed { is_ahead: true, .. })
     }
 
-    /// Whether a group has a Part whose rows arrive in order, each once.
-    pub fn is_fed(&self, mut parts: impl Iterator<Item = PartId>) -> bool {
-        parts.any(|part| self.feed_rows(part).is_some())
+    /// Whether a group has a Part whose rows are handed over in order, each once.
+    pub fn is_streamed(&self, mut parts: impl Iterator<Item = PartId>) -> bool {
+        parts.any(|part| self.handed_rows(part).is_some())
     }
 
     /// Rows of a Part's stripes where nothing cuts it.
     pub fn uncut_rows(&self, part: PartId) -> i64 {
         match self.parts[part].work {
             Work::Npu(_) => self.tensors[self.output(part)].plane[0],
-            Work::Feed { rows, .. } => rows,
+            Work::Feed { rows, .. } | Work::Take { rows } => rows,
             Work::Opaque { .. } => 1,
         }
     }
@@ -297,7 +317,7 @@ mod tests {
     use super::*;
     use crate::model::operation::{Element, OperationKind, SecondOperand};
     use crate::propagator::Propagator;
-    use crate::testing::networks::{Network, INPUT};
+    use crate::testing::networks::{taken_in_rows, Network, INPUT};
 
     /// Two convolutions whose outputs are joined, with something changed.
     fn fault(change: impl FnOnce(&mut [Tensor], &mut [Part])) -> Option<GraphError> {
@@ -420,6 +440,33 @@ mod tests {
         assert!(
             matches!(short, Some(GraphError::Operation { fault, .. }) if fault.contains("[1, 8] pixels, 128 bytes"))
         );
+    }
+
+    #[test]
+    fn takes_that_leave_bytes_or_pixels_are_named() {
+        let graph = || {
+            let mut net = Network::new([8, 8], 16);
+            let t = net.window(INPUT, OperationKind::Convolution, 1, 1, 16);
+            taken_in_rows(&net.finish(t), 3)
+        };
+        let found = |change: fn(&mut [Tensor], &mut Part)| {
+            let CascaderGraph { mut tensors, mut parts, device, .. } = graph();
+            change(&mut tensors, &mut parts[PartId(1)]);
+            CascaderGraph::new(tensors, parts, device).err()
+        };
+        assert_eq!(found(|_, _| {}), None);
+        let faults: [fn(&mut [Tensor], &mut Part); 4] = [
+            |tensors, _| tensors[2].pixel_bytes = 16,
+            |tensors, _| tensors[2].plane = [8, 7],
+            |tensors, _| tensors[1].layout = Layout::Nhcwb16,
+            |_, part| part.inputs[0].inside = Region::at([0; 2], [8, 7]),
+        ];
+        for change in faults {
+            assert_eq!(found(change), Some(GraphError::Take { part: "take".into(), rows: 3 }));
+        }
+        let CascaderGraph { tensors, mut parts, device, .. } = graph();
+        parts[PartId(1)].work = Work::Take { rows: 0 };
+        assert!(matches!(CascaderGraph::new(tensors, parts, device), Err(GraphError::Take { rows: 0, .. })));
     }
 
     #[test]

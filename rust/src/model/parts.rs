@@ -14,7 +14,7 @@ pub struct Tensor {
     pub name: String,
     /// Height and width in pixels, as its producer writes it.
     pub plane: [i64; 2],
-    /// Bytes of one pixel: channels times element size.
+    /// Bytes of one pixel: channels times element size. None for what the caller has taken.
     pub pixel_bytes: u64,
     /// How its elements lie in memory. Rows follow each other in either layout.
     pub layout: Layout,
@@ -98,7 +98,7 @@ impl Input {
     }
 
     /// Whether it reads row by row and column by column what an output on `plane` has there, packed as that is.
-    fn is_identity(&self, plane: [i64; 2], pixel_bytes: u64) -> bool {
+    pub(super) fn is_identity(&self, plane: [i64; 2], pixel_bytes: u64) -> bool {
         let whole = Region::at([0; 2], plane);
         let same = |axis: Axis| {
             let (all, last) = (whole.span(axis), Span::new(whole.span(axis).end - 1, whole.span(axis).end));
@@ -132,6 +132,11 @@ pub enum Work {
         /// Whether they arrive while the device works, and are there at the next feed.
         is_ahead: bool,
     },
+    /// The departure of an output, whose rows the caller takes in order, each once. What it makes takes no bytes.
+    Take {
+        /// Rows taken at once; the last ones may be fewer.
+        rows: i64,
+    },
     /// Something that runs whole, elsewhere (a CPU operator), with workspace of its own in the arena.
     Opaque {
         /// Bytes of workspace while it runs.
@@ -154,14 +159,14 @@ impl Part {
     pub(super) fn overlaid<'a>(&'a self, output: &'a Tensor) -> impl Iterator<Item = (&'a Input, [i64; 2])> + 'a {
         let opaque = match self.work {
             Work::Opaque { overlay, .. } => overlay.map(|least| [-FAR, -i64::try_from(least).unwrap_or(FAR).min(FAR)]),
-            Work::Npu(_) | Work::Feed { .. } => None,
+            Work::Npu(_) | Work::Feed { .. } | Work::Take { .. } => None,
         };
         let exact = move |(index, input): (usize, &Input)| match &self.work {
             Work::Npu(kernel) => {
                 let depth = output.pixel_bytes;
                 (kernel.keeps_elements(index, depth) && input.is_identity(output.plane, depth)).then_some([0; 2])
             }
-            Work::Opaque { .. } | Work::Feed { .. } => None,
+            Work::Opaque { .. } | Work::Feed { .. } | Work::Take { .. } => None,
         };
         self.inputs.iter().enumerate().filter_map(move |read| Some((read.1, opaque.or_else(|| exact(read))?)))
     }

@@ -182,6 +182,13 @@ pub enum Step {
         /// Where the rows lie.
         output: View,
     },
+    /// Let the caller take the next rows of an output. What runs before ends there.
+    Take {
+        /// The Part.
+        part: PartId,
+        /// Where the rows lie.
+        input: View,
+    },
     /// Run an opaque Part.
     Call {
         /// The Part.

@@ -22,14 +22,14 @@ pub struct Bands<'g> {
 
 impl<'g> Bands<'g> {
     /// Of groups of at most `most` Parts that end with Part `last`. Bands share no tensor that is wanted later, but for the
-    /// last one's, so groups of several end there. What arrives row by row, and once, is in no other groups than those of
-    /// one band of rows.
+    /// last one's, so groups of several end there. What is handed over row by row, and once, is in no other groups than
+    /// those of one band of rows.
     pub fn new(graph: &'g CascaderGraph, tiling: Tiling, last: PartId, most: usize) -> Bands<'g> {
         let mut bands = Bands { graph, last, tiling, boxes: Vec::new(), longest: most };
         let begins = |size: usize| {
             let part = last.before(size);
             tiling.tiles > 1 && !bands.is_interior(part)
-                || tiling != Tiling::WHOLE_ROWS && graph.feed_rows(part).is_some()
+                || tiling != Tiling::WHOLE_ROWS && graph.handed_rows(part).is_some()
         };
         bands.longest = (1..most).find(|&size| begins(size)).unwrap_or(most);
         let first = last.before(bands.longest - 1);

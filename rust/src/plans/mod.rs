@@ -125,13 +125,16 @@ fn alone(
 fn firsts(graph: &CascaderGraph, last: PartId, trivial: &TrivialParts, options: &Options) -> Vec<PartId> {
     let grows = |part| !graph.is_opaque(part) && !trivial.holds(part);
     let firsts = PartId(0).through(last).rev().take(options.max_group.max(1));
-    let ends_group = graph.kernel(last).is_some() && grows(last);
+    let ends_group = (graph.kernel(last).is_some() || graph.is_take(last)) && grows(last);
     firsts.take_while(|&first| first == last || ends_group && grows(first)).collect()
 }
 
 /// Tilings to try for the output of Part `last`; none for what is a group of its own. A band has at
 /// least two rows or columns.
 fn tilings(graph: &CascaderGraph, last: PartId, trivial: &TrivialParts, options: &Options) -> Vec<Tiling> {
+    if graph.is_take(last) {
+        return vec![Tiling::WHOLE_ROWS];
+    }
     if graph.kernel(last).is_none() || trivial.holds(last) {
         return Vec::new();
     }

@@ -45,7 +45,7 @@ pub struct PartVariant {
 }
 
 impl PartVariant {
-    /// Of an operator on the CPU, or of a feed.
+    /// Of an operator on the CPU, a feed or a take.
     fn elsewhere() -> PartVariant {
         PartVariant { staging: Staging::InPlace, staged_bytes: 0, cycles: 0, kernels: Cycles::default() }
     }
@@ -111,7 +111,7 @@ impl<'a> PartVariants<'a> {
     /// Every stripe height of Part `part`, or width, that is tried over its bands, ascending.
     pub fn in_stripes(&mut self, part: PartId, bands: &Bands) -> Vec<Stripes> {
         let roll = bands.tiling.roll;
-        if let Some(extent) = self.graph.feed_rows(part) {
+        if let Some(extent) = self.graph.handed_rows(part) {
             return vec![Stripes { extent, variants: vec![PartVariant::elsewhere()] }];
         }
         let shapes = shapes(&bands.boxes(part));

@@ -200,7 +200,7 @@ pub fn total_cycles(program: &Program) -> u64 {
                 clock.kernel(Load::of(stripe), table.max(stripe.constants.and_then(|buffer| ready[buffer])));
             }
             Step::LoadTable { part, piece, cycles, .. } => tables.push(((*part, *piece), clock.table(*cycles))),
-            Step::Feed { .. } | Step::Call { .. } => clock.call(),
+            Step::Feed { .. } | Step::Take { .. } | Step::Call { .. } => clock.call(),
         }
     }
     clock.end()

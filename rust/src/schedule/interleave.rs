@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use crate::cost::{staging_cycles, tensor_copy_cycles, Costs};
-use crate::model::graph::{CascaderGraph, Work};
+use crate::model::graph::{CascaderGraph, Input, Work};
 use crate::model::ids::{BufferId, Id, IdVec, PartId, Piece, TensorId};
 use crate::model::memory::{Candidates, Memories};
 use crate::model::operation::{Cost, Source};
@@ -52,7 +52,7 @@ pub fn interleave(graph: &CascaderGraph, plans: &[Plan], costs: &mut Costs) -> R
         match &graph.parts[plan.first].work {
             Work::Opaque { workspace_bytes, .. } => builder.call(plan.first, *workspace_bytes),
             Work::Npu(_) if plan.staging[0] == Staging::Sliced => builder.slices(plan)?,
-            Work::Npu(_) | Work::Feed { .. } => builder.cascade(plan)?,
+            Work::Npu(_) | Work::Feed { .. } | Work::Take { .. } => builder.cascade(plan)?,
         }
     }
     if expected.index() != graph.parts.len() {
@@ -81,7 +81,8 @@ fn await_last_rows(graph: &CascaderGraph, program: &mut Program) {
     let reads = |step: &Step| {
         let Step::Stripe(stripe) = step else { return false };
         let mut views = stripe.inputs.iter().filter(|view| view.buffer == output.buffer);
-        views.any(|view| view.capacity[0] != buffer.capacity[0] || view.region.spans[0].end > rows.start)
+        let is_in_rows = |view: &View| view.in_rows && view.capacity[0] == buffer.capacity[0];
+        views.any(|view| !is_in_rows(view) || view.region.spans[0].end > rows.start)
     };
     let rolls = matches!(buffer.content, Content::Rolling(..));
     let first = program.steps[at..].iter().position(reads).filter(|_| rolls).unwrap_or(1);
@@ -207,8 +208,9 @@ impl Builder<'_> {
         let bands: Vec<Vec<[Span; 2]>> = (0..plan.tiling.tiles).map(|tile| wanted(graph, plan, tile)).collect();
         let buffers: Vec<Option<BufferId>> = (0..plan.len())
             .map(|offset| {
-                // Rows that a group joins are not always rows that it reads: then nobody makes them.
-                if bands.iter().all(|boxes| boxes[offset][0].is_empty()) {
+                // Rows that a group joins are not always rows that it reads: then nobody makes them. What is taken is gone.
+                let is_empty = bands.iter().all(|boxes| boxes[offset][0].is_empty());
+                if is_empty || graph.is_take(plan.part(offset)) {
                     return None;
                 }
                 let tensor = graph.output(plan.part(offset));
@@ -265,8 +267,8 @@ impl Builder<'_> {
         for step in program.steps.iter_mut().rev() {
             let stripe = match step {
                 Step::Stripe(stripe) => stripe,
-                Step::Feed { part, output } if *part >= plan.first => {
-                    output.capacity = program.buffers[output.buffer].capacity;
+                Step::Feed { part, output: view } | Step::Take { part, input: view } if *part >= plan.first => {
+                    view.capacity = program.buffers[view.buffer].capacity;
                     continue;
                 }
                 _ => continue,
@@ -298,15 +300,23 @@ impl Builder<'_> {
         let roll = plan.tiling.roll;
         let offset = plan.offset(part);
         let region = Region::oriented(roll, span, boxes[offset][1]);
-        if graph.feed_rows(part).is_some() {
-            if let Some(buffer) = buffers[offset] {
-                let origin = self.origin(roll, buffer, boxes[offset]);
-                let output = View { buffer, region, origin, capacity: [0, 0], in_rows: true };
-                self.program.steps.push(Step::Feed { part, output });
-            }
-            return Ok(());
-        }
         let cascade = Cascade { plan, boxes, buffers };
+        match graph.parts[part].work {
+            Work::Feed { .. } => {
+                if let Some(buffer) = buffers[offset] {
+                    let origin = self.origin(roll, buffer, boxes[offset]);
+                    let output = View { buffer, region, origin, capacity: [0, 0], in_rows: true };
+                    self.program.steps.push(Step::Feed { part, output });
+                }
+                return Ok(());
+            }
+            Work::Take { .. } => {
+                let input = self.read(&cascade, &graph.parts[part].inputs[0], region);
+                self.program.steps.push(Step::Take { part, input });
+                return Ok(());
+            }
+            Work::Npu(_) | Work::Opaque { .. } => {}
+        }
         let joining = graph.kernel(part).filter(|kernel| !kernel.joined.is_empty());
         // Those of the operations that are joined whose boxes meet the stripe.
         let pieces = joining.map_or(vec![None], |kernel| kernel.pieces().map(Some).collect());
@@ -333,22 +343,8 @@ impl Builder<'_> {
         let (graph, &Cascade { plan, boxes, buffers }) = (self.graph, cascade);
         let (offset, roll) = (plan.offset(part), plan.tiling.roll);
         let Some(buffer) = buffers[offset] else { return Ok(()) };
-        let mut inputs = SmallVec::new();
-        for input in graph.reads(part, piece) {
-            let inner = graph.made_since(input.tensor, plan.first);
-            let made_here = inner.and_then(|inner| Some((buffers[inner]?, boxes[inner])));
-            let (buffer, origin) = match made_here {
-                Some((buffer, wanted)) => (buffer, self.origin(roll, buffer, wanted)),
-                None => (self.near[input.tensor].unwrap_or_else(|| self.whole(input.tensor)), [0, 0]),
-            };
-            let spans = [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)));
-            // What sees the tensor in another shape finds whole rows in its buffer, or all of it, from the first pixel on.
-            let aligned = [Axis::Height, Axis::Width].map(|axis| graph.is_aligned(input, axis));
-            let origin = [0, 1].map(|axis| if aligned[axis] { origin[axis] } else { 0 });
-            let capacity = [0, 1].map(|axis| if aligned[axis] { 0 } else { input.plane[axis] });
-            let in_rows = input.strides.is_none();
-            inputs.push(View { buffer, region: Region { spans }, origin, capacity, in_rows });
-        }
+        let inputs: SmallVec<_> =
+            graph.reads(part, piece).iter().map(|input| self.read(cascade, input, region)).collect();
         let origin = self.origin(roll, buffer, boxes[offset]);
         let output = View { buffer, region, origin, capacity: [0, 0], in_rows: true };
         let padding = graph.padding(part, piece, region);
@@ -359,6 +355,24 @@ impl Builder<'_> {
         let cost = self.cost(part, region, source)?;
         self.program.steps.push(Step::Stripe(Stripe { cost, ..stripe }));
         Ok(())
+    }
+
+    /// What an operation sees of an input to make `region`.
+    fn read(&mut self, cascade: &Cascade, input: &Input, region: Region) -> View {
+        let (graph, &Cascade { plan, boxes, buffers }) = (self.graph, cascade);
+        let inner = graph.made_since(input.tensor, plan.first);
+        let made_here = inner.and_then(|inner| Some((buffers[inner]?, boxes[inner])));
+        let (buffer, origin) = match made_here {
+            Some((buffer, wanted)) => (buffer, self.origin(plan.tiling.roll, buffer, wanted)),
+            None => (self.near[input.tensor].unwrap_or_else(|| self.whole(input.tensor)), [0, 0]),
+        };
+        let spans = [Axis::Height, Axis::Width].map(|axis| graph.seen(input, axis, region.span(axis)));
+        // What sees the tensor in another shape finds whole rows in its buffer, or all of it, from the first pixel on.
+        let aligned = [Axis::Height, Axis::Width].map(|axis| graph.is_aligned(input, axis));
+        let origin = [0, 1].map(|axis| if aligned[axis] { origin[axis] } else { 0 });
+        let capacity = [0, 1].map(|axis| if aligned[axis] { 0 } else { input.plane[axis] });
+        let in_rows = input.strides.is_none();
+        View { buffer, region: Region { spans }, origin, capacity, in_rows }
     }
 
     /// A Part on its own, whole in the plane, slice by slice of its output channels.
@@ -416,7 +430,7 @@ impl Builder<'_> {
     fn place_for_callers(&mut self) {
         for tensor in self.graph.tensors.ids() {
             let description = &self.graph.tensors[tensor];
-            if description.is_input || description.is_output {
+            if (description.is_input || description.is_output) && description.pixel_bytes > 0 {
                 self.whole(tensor);
             }
         }

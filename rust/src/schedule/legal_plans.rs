@@ -70,12 +70,12 @@ pub(super) fn check_plan(graph: &CascaderGraph, plan: &Plan, index: usize, expec
         return fault("stripes and bands are at least 1");
     }
     check_copied(graph, plan, index)?;
-    if graph.is_fed(plan.parts()) && (plan.tiling != Tiling::WHOLE_ROWS || plan.backwards) {
-        return fault("what arrives row by row is used in stripes of rows, from the first one on, and in one band");
+    if graph.is_streamed(plan.parts()) && (plan.tiling != Tiling::WHOLE_ROWS || plan.backwards) {
+        return fault("what is handed over row by row is used and made in stripes of rows, from the first one on, and in one band");
     }
-    let other_rows = |(&stripe, part): (&i64, PartId)| graph.feed_rows(part).is_some_and(|rows| rows != stripe);
+    let other_rows = |(&stripe, part): (&i64, PartId)| graph.handed_rows(part).is_some_and(|rows| rows != stripe);
     if plan.stripes.iter().zip(plan.parts()).any(other_rows) {
-        return fault("a feed has as many rows as are handed over at once");
+        return fault("a feed or a take has as many rows as are handed over at once");
     }
     let opaque = plan.parts().any(|part| graph.is_opaque(part));
     if opaque && plan.is_cascade() {

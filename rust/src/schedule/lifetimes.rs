@@ -172,6 +172,10 @@ fn accesses(graph: &CascaderGraph, program: &Program) -> IdVec<BufferId, Rows> {
                     rows[view.buffer].write(span, step);
                 }
             }
+            Step::Take { input, .. } => {
+                let span = touched(program, input, &rows[input.buffer]);
+                rows[input.buffer].read(span, step);
+            }
             Step::Call { part, workspace } => {
                 let description = &graph.parts[*part];
                 for tensor in description.inputs.iter().map(|input| input.tensor) {
@@ -297,20 +301,23 @@ fn rest(graph: &CascaderGraph, program: &mut Program) {
     let mut arriving: Option<View> = None;
     for (step, action) in (0u32..).zip(&program.steps) {
         let (inputs, output) = match action {
-            Step::Stripe(stripe) => (&stripe.inputs[..], &stripe.output),
+            Step::Stripe(stripe) => (&stripe.inputs[..], Some(&stripe.output)),
+            Step::Take { input, .. } => (std::slice::from_ref(input), None),
             Step::Feed { part, output } => {
                 let before = arriving.replace(*output).filter(|_| graph.arrives_ahead(*part));
                 before.iter().for_each(|view| {
                     rolling[view.buffer].iter_mut().for_each(|buffer| buffer.read(view, step));
                 });
-                (&[][..], output)
+                (&[][..], Some(output))
             }
             _ => continue,
         };
         for view in inputs {
             rolling[view.buffer].iter_mut().for_each(|buffer| buffer.read(view, step));
         }
-        rolling[output.buffer].iter_mut().for_each(|buffer| buffer.write(output, step));
+        if let Some(output) = output {
+            rolling[output.buffer].iter_mut().for_each(|buffer| buffer.write(output, step));
+        }
     }
     for (buffer, rolling) in program.buffers.iter_mut().zip(rolling.into_items()) {
         let Some(spans) = rolling.map(Rolling::spans).filter(|spans| spans.len() > 1) else { continue };

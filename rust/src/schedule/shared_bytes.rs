@@ -45,7 +45,9 @@ pub fn overlays<'a>(graph: &'a CascaderGraph, program: &'a Program) -> impl Iter
         let part = match action {
             Step::Call { part, .. } => *part,
             Step::Stripe(stripe) if makes_all(graph, stripe) => stripe.part,
-            Step::Stripe(_) | Step::Copy { .. } | Step::LoadTable { .. } | Step::Feed { .. } => return None,
+            Step::Stripe(_) | Step::Copy { .. } | Step::LoadTable { .. } | Step::Feed { .. } | Step::Take { .. } => {
+                return None
+            }
         };
         let Overlay { input, output, apart } = graph.overlay(part)?;
         let (with, buffer) = match action {

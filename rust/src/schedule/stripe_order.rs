@@ -176,7 +176,7 @@ fn wanted_of(
             }
         }
     }
-    if let (Some(rows), false) = (graph.feed_rows(part), found[0].is_empty()) {
+    if let (Some(rows), true, false) = (graph.handed_rows(part), graph.is_feed(part), found[0].is_empty()) {
         // They arrive from the first one on, as wide as they are.
         let end = (found[0].end + rows - 1) / rows * rows;
         return [Span::new(0, end.min(plane[0])), Span::new(0, plane[1])];

@@ -36,7 +36,7 @@ pub fn load_tables(graph: &CascaderGraph, steps: &mut Vec<Step>) {
             None if area.is_apart => Use::Spares,
             None => Use::Empties,
         },
-        Step::Feed { .. } | Step::Call { .. } => Use::Empties,
+        Step::Feed { .. } | Step::Take { .. } | Step::Call { .. } => Use::Empties,
         Step::Copy { .. } | Step::LoadTable { .. } => Use::Spares,
     };
     let uses: Vec<Use> = steps.iter().map(use_of).collect();

@@ -23,7 +23,7 @@ pub fn alternate(graph: &CascaderGraph, plans: &[Plan]) -> Vec<Plan> {
     let turn = |plan: &Plan| {
         // An operator on the CPU need not have an output of its own.
         let extent = || graph.tensors[graph.output(plan.last)].plane[plan.tiling.roll as usize];
-        let is_free = graph.kernel(plan.last).is_some() && !graph.is_fed(plan.parts());
+        let is_free = graph.kernel(plan.last).is_some() && !graph.is_streamed(plan.parts());
         let grows = is_free && plan.stripes[plan.len() - 1] < extent();
         backwards ^= grows;
         Plan { backwards: grows && !backwards, ..plan.clone() }

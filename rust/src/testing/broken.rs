@@ -11,7 +11,7 @@ use crate::schedule::interleave::interleave;
 use crate::schedule::prefetch::prefetch;
 use crate::search::uncascaded;
 use crate::stripe::{Axis, Region, Span, Tiling};
-use crate::testing::networks::{fed_in_rows, Network, INPUT};
+use crate::testing::networks::{fed_in_rows, taken_in_rows, Network, INPUT};
 use crate::testing::schedules::network;
 
 /// A cascade of three layers with a residual, whose programs the tests below break.
@@ -124,7 +124,7 @@ fn rows_out_of_order_are_noticed() {
         let feeds = feeds(&program);
         assert_eq!(feeds.len(), 12 + usize::from(ahead));
         program.steps.swap(feeds[3], feeds[4]);
-        assert!(matches!(check(&graph, &program), Err(Complaint::Unordered { fed: 3, start: 4, .. })));
+        assert!(matches!(check(&graph, &program), Err(Complaint::Unordered { next: 3, start: 4, .. })));
     }
 }
 
@@ -150,6 +150,35 @@ fn rows_that_are_still_on_their_way_are_noticed() {
     };
     buffer.windows = (0..3).map(window).collect();
     assert!(matches!(check(&graph, &program), Err(Complaint::Dead { .. })));
+}
+
+#[test]
+fn rows_that_are_taken_too_early_or_never_are_noticed() {
+    let mut net = Network::new([12, 8], 16);
+    let t = net.window(INPUT, OperationKind::Depthwise, 3, 1, 16);
+    let graph = taken_in_rows(&net.finish(t), 2);
+    let (stripes, staging) = (vec![1, 2], vec![Staging::InPlace; 2]);
+    let (first, last, tiling) = (PartId(0), PartId(1), Tiling::WHOLE_ROWS);
+    let plan = Plan { first, last, tiling, backwards: false, stripes, staging, copied: Vec::new() };
+    let right = interleave(&graph, &[plan], &mut Costs::default()).expect("a legal plan");
+    assert_eq!(check(&graph, &right), Ok(()));
+    let is_take = |step: &Step| matches!(step, Step::Take { .. });
+    let takes: Vec<usize> = (0..right.steps.len()).filter(|&step| is_take(&right.steps[step])).collect();
+    assert_eq!(takes.len(), 6);
+    let changed = |change: fn(&mut Vec<Step>, &[usize])| {
+        let mut program = right.clone();
+        change(&mut program.steps, &takes);
+        check(&graph, &program)
+    };
+    let early = changed(|steps, takes| steps.swap(takes[2] - 1, takes[2]));
+    assert!(matches!(early, Err(Complaint::Missing { y: 5, .. })));
+    // Row 2 lies where row 4 does by then.
+    let late = changed(|steps, takes| steps[takes[1]..takes[2]].rotate_left(1));
+    assert!(matches!(late, Err(Complaint::Missing { y: 2, .. })));
+    let swapped = changed(|steps, takes| steps.swap(takes[1], takes[2]));
+    assert!(matches!(swapped, Err(Complaint::Unordered { next: 2, start: 4, .. })));
+    let never = changed(|steps, takes| drop(steps.remove(takes[5])));
+    assert!(matches!(never, Err(Complaint::Incomplete { y: 10, .. })));
 }
 
 /// Two branches that are joined and read again, row by row.

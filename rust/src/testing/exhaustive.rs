@@ -212,7 +212,7 @@ fn alone(program: &Program) -> u64 {
     let cycles = |step: &Step| match step {
         Step::Stripe(stripe) => stripe.cost.cycles,
         Step::Copy { cycles, .. } | Step::LoadTable { cycles, .. } => *cycles,
-        Step::Feed { .. } | Step::Call { .. } => 0,
+        Step::Feed { .. } | Step::Take { .. } | Step::Call { .. } => 0,
     };
     program.steps.iter().map(cycles).sum()
 }

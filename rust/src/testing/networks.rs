@@ -385,6 +385,19 @@ pub fn fed_in_rows(graph: &CascaderGraph, rows: i64, is_ahead: bool) -> Cascader
     CascaderGraph::new(tensors, parts.into(), device).expect("a feed ahead of all")
 }
 
+/// A network whose output is taken in rows, `rows` at a time.
+pub fn taken_in_rows(graph: &CascaderGraph, rows: i64) -> CascaderGraph {
+    let CascaderGraph { mut tensors, mut parts, device, .. } = graph.clone();
+    let output = tensors.ids().find(|&id| tensors[id].is_output).expect("an output");
+    let Tensor { plane, pixel_bytes, .. } = tensors[output];
+    tensors[output].is_output = false;
+    let taken = Tensor { name: "taken".into(), pixel_bytes: 0, is_output: true, ..tensors[output].clone() };
+    let inputs = vec![Input::new(output, identity(), plane, pixel_bytes)];
+    let outputs = vec![tensors.push(taken)];
+    parts.push(Part { name: "take".into(), inputs, outputs, work: Work::Take { rows } });
+    CascaderGraph::new(tensors, parts, device).expect("a take behind all")
+}
+
 /// MobileNetV1 1.0/224 up to its last pointwise convolution.
 pub fn mobilenet_v1() -> CascaderGraph {
     let mut net = Network::new([224, 224], 3);

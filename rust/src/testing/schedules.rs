@@ -20,7 +20,7 @@ use crate::search::{arrange, search, uncascaded};
 use crate::stripe::{Axis, Span, Tiling};
 use crate::testing::counted_bytes::counted_bytes;
 use crate::testing::networks::{
-    device, device_of, fed_from_flash, fed_in_rows, realised, skips_rows, stacked, Network, INPUT,
+    device, device_of, fed_from_flash, fed_in_rows, realised, skips_rows, stacked, taken_in_rows, Network, INPUT,
 };
 
 /// What a layer of `any_operations` is.
@@ -160,12 +160,14 @@ pub fn network(size: [i64; 2], layers: &[(bool, i64, i64)], residual: bool, resh
     net.finish(t)
 }
 
-/// Chains with residuals, joins and views; the input lies among the tensors or in flash, or arrives row by row.
+/// Chains with residuals, joins and views. The input lies among the tensors or in flash, or arrives row by row; the output
+/// is there as a whole, or is taken row by row.
 pub fn arbitrary_network() -> impl Strategy<Value = CascaderGraph> {
     let layers = prop::collection::vec((any::<bool>(), prop::sample::select(vec![1i64, 2, 3, 5]), 1i64..4), 1..6);
-    (5i64..24, 5i64..24, layers, any::<bool>(), (0usize..8, 0i64..11)).prop_map(
-        |(height, width, layers, residual, (reshaped, input))| {
+    (5i64..24, 5i64..24, layers, any::<bool>(), (0usize..8, 0i64..11, 0i64..9)).prop_map(
+        |(height, width, layers, residual, (reshaped, input, output))| {
             let graph = network([height, width], &layers, residual, reshaped);
+            let graph = if output > 5 { taken_in_rows(&graph, output - 5) } else { graph };
             match input {
                 0..=2 => graph,
                 3..=4 => fed_from_flash(&graph),
@@ -205,12 +207,13 @@ pub fn arbitrary_plans(graph: &CascaderGraph, choices: &[(u8, i64, u32, bool, bo
             staging: vec![whole(staged); count],
             copied: Vec::new(),
         };
-        let fed = plan.parts().find_map(|part| Some((plan.offset(part), graph.feed_rows(part)?)));
-        if let Some((offset, rows)) = fed {
+        let handed: Vec<_> =
+            plan.parts().filter_map(|part| Some((plan.offset(part), graph.handed_rows(part)?))).collect();
+        for &(offset, rows) in &handed {
             (plan.tiling, plan.backwards, plan.stripes[offset]) = (Tiling::WHOLE_ROWS, false, rows);
         }
         let across = graph.tensors[graph.output(last)].plane[roll.other() as usize];
-        if fed.is_none() && (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
+        if handed.is_empty() && (0..count - 1).all(|offset| is_interior(graph, &plan, offset)) {
             plan.tiling.tiles = tiles.min((across as u32).div_ceil(graph.stripe_multiple(last) as u32));
         }
         plans.push(plan);
@@ -286,6 +289,18 @@ fn rows_that_nobody_reads_are_there_until_something_runs() {
         let (program, placement) = realised(&graph, &proposal);
         assert!(arena::is_right(&graph, &program, &placement) && placement.bytes() == proposal.sram_bytes());
     }
+}
+
+/// A square has as many columns as rows: a turned read of its first row wants all of them.
+#[test]
+fn rows_that_are_read_as_columns_are_awaited() {
+    let mut net = Network::new([6, 6], 16);
+    let turned = net.turned(INPUT);
+    let graph = fed_in_rows(&net.finish(turned), 2, true);
+    let plans = arbitrary_plans(&graph, &[(1, 0, 1, false, false)]);
+    assert_eq!(plans.len(), 1);
+    let program = interleave(&graph, &plans, &mut Costs::default()).expect("legal plans");
+    assert_eq!(check(&graph, &program), Ok(()));
 }
 
 proptest! {

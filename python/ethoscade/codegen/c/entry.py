@@ -5,7 +5,7 @@ Owns that file's text; the parts about memory, the driver and state come from th
 
 from __future__ import annotations
 
-from ..artifact import FeedCall, NpuCall
+from ..artifact import FeedCall, NpuCall, TakeCall
 from ..layout import distinct_payloads
 from ..operations import INPUT_REGION
 from . import driver, graph, header, identity, memory, state, status, stream
@@ -51,7 +51,7 @@ def text(module: Module) -> str:
     ]
     if module.has_npu:
         parts += [driver.reserve(module), _bases(module), _open_and_close(module), _one(module)]
-        if module.feeds:
+        if module.is_streamed:
             parts.append(stream.functions(module, header.begin_parameters(module), header.run_parameters(module)))
         else:
             parts += [_run(module), _asynchronous(module)]
@@ -86,16 +86,16 @@ def _table(module: Module) -> str:
         functions = ",\n".join(f"  {prefix}_cpu_{number}" for number in module.cpu_bodies)
         return f"static {module.cpu_returns} (*const {prefix}_calls[{size}])(uint8_t* arena) = {{\n{functions}\n}};"
     payloads = {payload: number for number, payload in enumerate(distinct_payloads(artifact))}
-    rows, rest = [], ", 0u, 0u" if module.feeds else ""
-    where = "  uint32_t offset;\n  uint32_t rows;\n" if module.feeds else ""
-    what = ", or rows that arrive in the arena" if module.feeds else ""
+    rows, members = [], stream.members(module)
+    where = "".join(f"  uint32_t {member};\n" for member in members)
+    rest, what = ", 0u" * len(members), ", or rows to hand over" if members else ""
     for number, call in enumerate(artifact.calls):
         if isinstance(call, NpuCall):
             regions = used(call.payload)
             bits = sum(1 << region for region in (range(_regions(module)) if regions is None else regions))
             symbol = module.payload(payloads[call.payload])
             rows.append(f"  {{{symbol}, {len(call.payload)}, {bits}u, NULL{rest}}}")
-        elif isinstance(call, FeedCall):
+        elif isinstance(call, FeedCall | TakeCall):
             rows.append(stream.row(module, call))
         else:
             rows.append(f"  {{NULL, 0, 0u, {prefix}_cpu_{number}{rest}}}")
@@ -151,13 +151,12 @@ def _prepare(module: Module) -> str:
     prefix, ok = module.prefix, f"{module.macro}_{status.OK.name}"
     parameters = [p for p in header.begin_parameters(module) if not p.endswith("devices")]
     missing, copies, line = "", "", f"{module.macro}_CACHE_LINE_BYTES"
-    if not module.options.workspace_io:
-        ends = {"inputs": module.inputs, "outputs": module.outputs}
-        if module.feeds:
-            del ends["inputs"]
+    ends = {end: {"inputs": module.inputs, "outputs": module.outputs}[end] for end in header.whole_ends(module)}
+    if ends:
         pointers = [f"{what}->{module.tensor_names[index]}" for what, indices in ends.items() for index in indices]
         absent = " || ".join([*(f"{what} == NULL" for what in ends), *(f"{pointer} == NULL" for pointer in pointers)])
         missing = f"  if ({absent}) {{\n    return {module.macro}_{status.POINTER_MISSING.name};\n  }}\n"
+    if "inputs" in ends:
         inside = tuple(index for index in module.inputs if index not in module.artifact.elsewhere)
         copies = _copies(module, "inputs", inside, "places.{0}", "inputs->{0}")
     odd = " || ".join(f"(uintptr_t)inputs->{module.tensor_names[i]} % {line} != 0" for i in module.external)
@@ -179,7 +178,7 @@ def _prepare(module: Module) -> str:
 def _finish(module: Module, outputs: str, pools: str, arena: str) -> str:
     """The lines behind the last call: outputs to the caller, state to where the next run looks for it."""
     copies = ""
-    if not module.options.workspace_io:
+    if "outputs" in header.whole_ends(module):
         copies = _copies(module, "outputs", module.outputs, f"{outputs}{{0}}", "places.{0}", pools)
     return _lines(copies, state.after_run(module.artifact, module.prefix, arena))
 
@@ -300,10 +299,10 @@ def _open_and_close(module: Module) -> str:
     parameters = ", ".join([f"struct {prefix}_job* job", *header.begin_parameters(module)])
     arguments = ", ".join(p for p in header.begin_parameters(module, named=False) if p != "devices")
     kept = "    job->workspace_pools = workspace_pools;\n" if module.has_pools else ""
-    kept += "" if module.options.workspace_io else "    job->outputs = *outputs;\n"
+    kept += "    job->outputs = *outputs;\n" if "outputs" in header.whole_ends(module) else ""
     kept += "    job->inputs = *inputs;\n" if module.external else ""
     kept += "    job->driver_result = 0;\n" if module.has_npu else ""
-    if module.feeds:
+    if module.is_streamed:
         # Each step reserves the driver for itself, so that a run that is given up keeps none.
         kept += "    job->driver = NULL;\n    job->is_reserved = 0;\n    job->devices = devices;\n"
     elif module.has_npu:

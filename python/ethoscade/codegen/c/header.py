@@ -5,6 +5,8 @@ Owns the order and the words of the header; what is said of memory, statuses and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..operations import INPUT_REGION
 from . import driver, graph, identity, memory, state, status, stream
 from .module import Module
@@ -35,7 +37,7 @@ def text(module: Module) -> str:
         _maps(module),
         state.declaration(module.prefix, memory_parameter(module)) if module.has_state else "",
         _job(module),
-        stream.declarations(module, begin_parameters(module)) if module.feeds else _async(module),
+        stream.declarations(module, begin_parameters(module)) if module.is_streamed else _async(module),
         graph.declarations(module, run_parameters(module)) if module.options.has_graph else "",
         _call_name(module),
         memory.own_arena(module),
@@ -72,21 +74,25 @@ extern "C" {{
 
 def run_parameters(module: Module, *, named: bool = True) -> list[str]:
     """The parameters of a run in TVM's order, or only their names."""
-    prefix = module.prefix
-    parameters = []
-    if not module.options.workspace_io:
-        parameters += [(f"struct {prefix}_inputs*", "inputs"), (f"struct {prefix}_outputs*", "outputs")]
-    if module.has_pools:
-        parameters.append((f"struct {prefix}_workspace_pools*", "workspace_pools"))
-    if module.has_npu:
-        parameters.append((f"struct {prefix}_devices*", "devices"))
-    return [f"{kind} {name}" if named else name for kind, name in parameters]
+    ends = () if module.options.workspace_io else ("inputs", "outputs")
+    return _parameters(module, ends, named=named)
+
+
+def _parameters(module: Module, ends: Sequence[str], *, named: bool) -> list[str]:
+    wanted = {"workspace_pools": module.has_pools, "devices": module.has_npu}
+    others = [name for name, is_wanted in wanted.items() if is_wanted]
+    return [f"struct {module.prefix}_{name}* {name}" if named else name for name in (*ends, *others)]
 
 
 def begin_parameters(module: Module, *, named: bool = True) -> list[str]:
-    """The parameters by which a run begins: without inputs where their rows arrive later."""
-    parameters = run_parameters(module, named=named)
-    return parameters[1:] if module.feeds and not module.options.workspace_io else parameters
+    """The parameters by which a run begins: without those whose rows are handed over later."""
+    return _parameters(module, whole_ends(module), named=named)
+
+
+def whole_ends(module: Module) -> tuple[str, ...]:
+    """Which of "inputs" and "outputs" a run has pointers to from its beginning."""
+    later = {"inputs": module.feeds, "outputs": module.takes}
+    return () if module.options.workspace_io else tuple(end for end, calls in later.items() if not calls)
 
 
 def memory_parameter(module: Module) -> str:
@@ -121,8 +127,8 @@ def _describe(module: Module, index: int) -> str:
 
 def _calls(module: Module) -> str:
     rows = (
-        " Rows that are wanted\n * are one as well, from the return that says so to the next step."
-        if module.feeds
+        " A handover of rows\n * is one as well, from the return that says so to the next step."
+        if module.is_streamed
         else ""
     )
     return (
@@ -161,7 +167,7 @@ struct {module.prefix}_devices {{
 
 
 def _run(module: Module) -> str:
-    if module.feeds and module.options.workspace_io:
+    if module.is_streamed and module.options.workspace_io:
         return ""
     prefix = module.prefix
     begun = f"int32_t {prefix}_run("
@@ -172,8 +178,8 @@ def _run(module: Module) -> str:
         ends = "Nothing is copied for a pointer to the places that the functions below tell."
     if module.artifact.elsewhere:
         ends = "Inputs stay where they are; no output is copied to the place that the function below tells."
-    if module.feeds:
-        ends = "Its rows are copied from the caller's input as they are wanted."
+    if module.is_streamed:
+        ends = stream.what_a_run_copies(module)
     alone = "Not reentrant: every run uses the same arena." if not module.has_pools else (
         "Reentrant in different pools."
     )  # fmt: skip
@@ -182,6 +188,11 @@ def _run(module: Module) -> str:
 
 def _maps(module: Module) -> str:
     prefix, parameter = module.prefix, memory_parameter(module)
+    if module.takes:
+        return f"""/* Where inputs and outputs lie in the arena, NULL for those whose rows are handed over.
+ * Inputs must be filled again before every run. */
+struct {prefix}_inputs {prefix}_map_inputs({parameter});
+struct {prefix}_outputs {prefix}_map_outputs({parameter});"""
     if module.artifact.elsewhere:
         return f"""/* Where outputs lie in the arena, valid until the next run; inputs are the caller's, and NULL. */
 struct {prefix}_inputs {prefix}_map_inputs({parameter});
@@ -196,14 +207,14 @@ def _job(module: Module) -> str:
     if not module.has_npu and not module.options.has_graph:
         return ""
     prefix = module.prefix
-    outputs = "" if module.options.workspace_io else f"  struct {prefix}_outputs outputs;\n"
+    outputs = f"  struct {prefix}_outputs outputs;\n" if "outputs" in whole_ends(module) else ""
     pools = f"  struct {prefix}_workspace_pools* workspace_pools;\n" if module.has_pools else ""
     declared = "struct ethosu_driver;\n" if module.has_npu else ""
     driver_of = "  struct ethosu_driver* driver;\n  void* user_arg;\n" if module.has_npu else ""
     count = INPUT_REGION + len(module.external)
     bases = f"  uint64_t base_addr[{count}];\n  size_t base_addr_size[{count}];\n" if module.has_npu else ""
     outputs += f"  struct {prefix}_inputs inputs;\n" if module.external else ""
-    outputs += f"  struct {prefix}_devices* devices;\n" if module.feeds else ""
+    outputs += f"  struct {prefix}_devices* devices;\n" if module.is_streamed else ""
     reserved = "  int32_t is_reserved;\n  int driver_result;\n" if module.has_npu else ""
     private = "what is in it but driver_result" if module.has_npu else "what is in it"
     return f"""/* A run on its way; {private} is the sources' business. */

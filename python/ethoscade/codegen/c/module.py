@@ -10,7 +10,7 @@ from dataclasses import field
 from ...errors import CodegenError
 from ...ir import Graph, Operator, Tensor
 from ...util.records import dataclass
-from ..artifact import Artifact, CpuCall, FeedCall
+from ..artifact import Artifact, CpuCall, FeedCall, TakeCall
 from ..c_kernels import Source, written
 from ..c_kernels.chosen import replaced
 from ..layout import distinct_payloads, npu_calls, padded, verify
@@ -83,6 +83,16 @@ class Module:
         return self.artifact.feeds
 
     @property
+    def takes(self) -> tuple[TakeCall, ...]:
+        """The departures of a streamed output's rows, in order; none where outputs are there as a whole."""
+        return self.artifact.takes
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether a run stops for rows to be handed over."""
+        return bool(self.feeds or self.takes)
+
+    @property
     def outputs(self) -> tuple[int, ...]:
         """The tensors that the caller gets, each once."""
         return tuple(dict.fromkeys(self.artifact.graph.handed_out))
@@ -115,7 +125,7 @@ class Module:
     def place(self, index: int, arena: str) -> str:
         """The C expression for where an input or output lies.
 
-        `arena` is that for the arena; an input that is not there has NULL.
+        `arena` is that for the arena; what is not there has NULL.
         """
         if index in self.artifact.elsewhere:
             return "NULL"
@@ -165,7 +175,8 @@ def make(artifact: Artifact, options: COptions) -> Module:
         )
     if (options.has_graph and artifact.elsewhere) or (options.workspace_io and artifact.external):
         choice = "workspace_io, by which inputs stay in the arena," if options.workspace_io else "executor 'graph'"
-        does = "takes its input row by row" if artifact.feeds else "reads its inputs in a memory of their own"
+        is_streamed = bool(artifact.feeds or artifact.takes)
+        does = "has rows handed over while it runs" if is_streamed else "reads its inputs in a memory of their own"
         raise CodegenError(f"'{artifact.name}' {does}, which {choice} has no word for: leave one of the two out")
     outer = {index: graph.tensors[index].name for index in (*graph.given, *graph.handed_out)}
     name = options.module_name or module_identifier(artifact.name)

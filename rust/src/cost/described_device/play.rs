@@ -34,7 +34,7 @@ pub fn cycles(graph: &CascaderGraph, unit: &DescribedUnit, program: &Program, pl
     let reader = Reader { graph, unit, program, placement };
     program
         .steps
-        .split(|step| matches!(step, Step::Feed { .. } | Step::Call { .. }))
+        .split(|step| matches!(step, Step::Feed { .. } | Step::Take { .. } | Step::Call { .. }))
         .map(|run| {
             let jobs = run.iter().filter_map(|step| reader.job(step));
             match unit.dma {
@@ -82,7 +82,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn job(&self, step: &Step) -> Option<Job> {
         match step {
-            Step::Feed { .. } | Step::Call { .. } | Step::LoadTable { .. } => None,
+            Step::Feed { .. } | Step::Take { .. } | Step::Call { .. } | Step::LoadTable { .. } => None,
             Step::Copy { moved, buffer, .. } => Some(self.copy(*moved, *buffer)),
             Step::Stripe(stripe) => self.stripe(stripe),
         }

@@ -268,7 +268,7 @@ fn step_cycles(step: &Step) -> u64 {
     match step {
         Step::Copy { cycles, .. } | Step::LoadTable { cycles, .. } => *cycles,
         Step::Stripe(stripe) => stripe.cost.cycles,
-        Step::Feed { .. } | Step::Call { .. } => 0,
+        Step::Feed { .. } | Step::Take { .. } | Step::Call { .. } => 0,
     }
 }
 

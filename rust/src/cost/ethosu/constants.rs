@@ -99,6 +99,7 @@ impl Constants {
                 Step::Copy { moved: CopySource::Tensor { .. }, .. }
                 | Step::LoadTable { .. }
                 | Step::Feed { .. }
+                | Step::Take { .. }
                 | Step::Call { .. } => continue,
             };
             let Some(kernel) = graph.kernel(part) else { continue };

@@ -132,7 +132,10 @@ pub fn commands(graph: &CascaderGraph, npu: &EthosU, program: &Program, placemen
 
 /// The steps between calls and feeds.
 fn runs(program: &Program) -> impl Iterator<Item = &[Step]> {
-    program.steps.split(|step| matches!(step, Step::Feed { .. } | Step::Call { .. })).filter(|run| !run.is_empty())
+    program
+        .steps
+        .split(|step| matches!(step, Step::Feed { .. } | Step::Take { .. } | Step::Call { .. }))
+        .filter(|run| !run.is_empty())
 }
 
 /// A program and where everything lies.
@@ -187,7 +190,10 @@ impl<'a, L: Listener> Stream<'a, L> {
                 Step::LoadTable { table, slot, .. } => self.table(*table, *slot),
                 Step::Stripe(stripe) => self.stripe(stripe),
                 // No command copies tensors, see `tensor_copy_cycles`.
-                Step::Copy { moved: CopySource::Tensor { .. }, .. } | Step::Feed { .. } | Step::Call { .. } => {}
+                Step::Copy { moved: CopySource::Tensor { .. }, .. }
+                | Step::Feed { .. }
+                | Step::Take { .. }
+                | Step::Call { .. } => {}
             }
         }
         self.push(Action::Stop);

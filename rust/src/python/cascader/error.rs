@@ -105,6 +105,7 @@ impl From<GraphError> for PyErr {
             }),
             GraphError::External { tensor, .. } => raised(message, "external", |set| set.set_item("tensor", tensor)),
             GraphError::Feed { part, .. } => raised(message, "feed", |set| set.set_item("part", part)),
+            GraphError::Take { part, .. } => raised(message, "take", |set| set.set_item("part", part)),
             GraphError::Empty { tensor } => raised(message, "empty", |set| set.set_item("tensor", tensor)),
         }
     }
@@ -190,11 +191,11 @@ impl From<Complaint> for PyErr {
                 set.set_item("value", found)?;
                 set.set_item("expected", expected)
             }),
-            Complaint::Unordered { step, tensor, fed, start } => raised(message, "unordered", |set| {
+            Complaint::Unordered { step, tensor, next, start } => raised(message, "unordered", |set| {
                 set.set_item("step", step)?;
                 set.set_item("tensor", tensor)?;
                 set.set_item("value", start)?;
-                set.set_item("expected", fed)
+                set.set_item("expected", next)
             }),
             Complaint::Repeated { step, part, tensor, y, x } => raised(message, "repeated", |set| {
                 at(set, step, part)?;

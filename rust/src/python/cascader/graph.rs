@@ -78,6 +78,7 @@ struct PartSpec {
     overlay: Option<u64>,
     feed_rows: Option<i64>,
     is_fed_ahead: bool,
+    take_rows: Option<i64>,
 }
 
 /// Parts and tensors on a device, verified.
@@ -163,10 +164,11 @@ fn build_tensor(spec: TensorSpec) -> PyResult<graph::Tensor> {
 
 fn build_part(spec: PartSpec) -> PyResult<graph::Part> {
     let inputs = spec.inputs.iter().map(InputSpec::build).collect::<PyResult<_>>()?;
-    let work = match (spec.kernel, spec.feed_rows) {
-        (Some(kernel), _) => graph::Work::Npu(Box::new(kernel.build()?)),
-        (None, Some(rows)) => graph::Work::Feed { rows, is_ahead: spec.is_fed_ahead },
-        (None, None) => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes, overlay: spec.overlay },
+    let work = match (spec.kernel, spec.feed_rows, spec.take_rows) {
+        (Some(kernel), ..) => graph::Work::Npu(Box::new(kernel.build()?)),
+        (None, Some(rows), _) => graph::Work::Feed { rows, is_ahead: spec.is_fed_ahead },
+        (None, None, Some(rows)) => graph::Work::Take { rows },
+        (None, None, None) => graph::Work::Opaque { workspace_bytes: spec.workspace_bytes, overlay: spec.overlay },
     };
     Ok(graph::Part { name: spec.name, inputs, outputs: spec.outputs.into_iter().map(TensorId).collect(), work })
 }

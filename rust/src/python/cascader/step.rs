@@ -285,6 +285,32 @@ impl PyFeed {
     }
 }
 
+/// Rows of an output, taken by its caller, and where they lie.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[pyclass(frozen, eq, hash, get_all, name = "Take", module = "ethoscade._core", skip_from_py_object)]
+pub struct PyTake {
+    tensor: u32,
+    input: PySlab,
+}
+
+#[pymethods]
+impl PyTake {
+    #[new]
+    fn new(tensor: u32, input: PyRef<'_, PySlab>) -> PyTake {
+        PyTake { tensor, input: input.clone() }
+    }
+    #[getter]
+    fn cycles(&self) -> u64 {
+        0
+    }
+    fn __reduce__(&self, py: Python<'_>) -> (Py<PyAny>, (u32, PySlab)) {
+        (class::<PyTake>(py), (self.tensor, self.input.clone()))
+    }
+    fn __repr__(&self) -> String {
+        format!("Take(tensor={}, input={})", self.tensor, self.input.__repr__())
+    }
+}
+
 /// A step, whichever it is.
 #[derive(FromPyObject, IntoPyObject)]
 pub enum PyStep<'py> {
@@ -293,6 +319,7 @@ pub enum PyStep<'py> {
     Table(Bound<'py, PyLoadTable>),
     Move(Bound<'py, PyCopyTensor>),
     Feed(Bound<'py, PyFeed>),
+    Take(Bound<'py, PyTake>),
     Call(Bound<'py, PyCallOperator>),
 }
 
@@ -317,6 +344,10 @@ pub fn to_step<'py>(py: Python<'py>, graph: &CascaderGraph, step: &Step) -> PyRe
         Step::Feed { part, output } => {
             let (tensor, output) = (graph.part_numbers[*part], PySlab::from(output));
             PyStep::Feed(Bound::new(py, PyFeed { tensor, output })?)
+        }
+        Step::Take { part, input } => {
+            let (tensor, input) = (graph.part_numbers[*part], PySlab::from(input));
+            PyStep::Take(Bound::new(py, PyTake { tensor, input })?)
         }
         Step::Call { part, workspace } => {
             let (operator, workspace) = (graph.part_numbers[*part], workspace.map(number_of));
@@ -381,5 +412,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyLoadTable>()?;
     module.add_class::<PyCopyTensor>()?;
     module.add_class::<PyFeed>()?;
+    module.add_class::<PyTake>()?;
     module.add_class::<PyCallOperator>()
 }

@@ -96,7 +96,7 @@ impl Issuer {
                 &Step::Copy { moved: CopySource::Tensor { .. }, cycles, .. } => {
                     issuer.loads.push(Some(Load::of_copy(cycles)))
                 }
-                Step::Feed { .. } | Step::Call { .. } => {
+                Step::Feed { .. } | Step::Take { .. } | Step::Call { .. } => {
                     run = slot + 1;
                     issuer.loads.push(None);
                 }

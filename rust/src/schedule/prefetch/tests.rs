@@ -151,7 +151,7 @@ fn heavy_copies_start_many_kernels_ahead() {
         fast.steps.iter().position(|step| match step {
             Step::Copy { moved, .. } => copy && matches!(moved, CopySource::Constants(part, _) if *part == wanted),
             Step::Stripe(stripe) => !copy && stripe.part == wanted,
-            Step::Feed { .. } | Step::Call { .. } | Step::LoadTable { .. } => false,
+            Step::Feed { .. } | Step::Take { .. } | Step::Call { .. } | Step::LoadTable { .. } => false,
         })
     };
     let (copy, user) = (of(last, true).expect("a copy"), of(last, false).expect("a kernel"));

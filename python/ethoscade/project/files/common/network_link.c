@@ -15,7 +15,7 @@ static int32_t run(void)
   static struct NETWORK(job) job;
   int32_t status = NETWORK(begin)(&job, NULL);
 
-  /* The host has a run stand behind a call that wants rows, and writes them. */
+  /* The host has a run stand behind a call that hands rows over, and writes or reads them. */
   while (status == NETWORK_MACRO(RUNNING)) {
     status = NETWORK(step)(&job);
   }
