@@ -208,7 +208,15 @@ def _omnimalloc(name: str, **arguments: object) -> Opponent:
         from omnimalloc.primitives import Allocation
 
         rows = tuple(Allocation(id=i, size=b.size_bytes, start=b.lower, end=b.upper) for i, b in enumerate(buffers))
-        placed = getattr(allocators, name)(timeout=seconds, **arguments).allocate(rows)
+        limit = seconds
+        while True:
+            wall, spent = time.monotonic(), time.process_time()
+            placed = getattr(allocators, name)(timeout=limit, **arguments).allocate(rows)
+            wall, spent = time.monotonic() - wall, time.process_time() - spent
+            # Its limit is wall-clock time; on a shared machine that is less CPU time than the others have.
+            if wall < limit or spent > 0.8 * seconds:
+                break
+            limit *= 1.1 * seconds / spent
         yield [int(row.offset) for row in sorted(placed, key=lambda row: int(row.id))]
 
     return run

@@ -7,7 +7,7 @@ Two baselines up to 3,000 buffers: `stacked` is by size without filling gaps, as
 `canonical` is first fit in MiniMalloc's orders, without its search. Both leave windows and gaps unused.
 
 `--opponents [FAMILY ...]` runs other planners and ours on irregular problems (`memory_irregular`), all for the same CPU
-seconds, keeps what was found in `--results FILE`, and writes the table of all results so far into `docs/memory.md`.
+seconds, keeps what was found in `--results FILE`, and writes the tables of all results so far into `docs/memory.md`.
 Each family is named as `FAMILY` or `FAMILY:COUNT:SEED`. Every plan is checked.
 """
 
@@ -112,6 +112,9 @@ SECONDS = (0.1, 1.0, 10.0, 30.0)
 IRREGULAR = ((150, 1), (1200, 3), (5000, 2))
 """About how many buffers, and the seed, of each family's problems."""
 
+Peaks = Mapping[str, Sequence[int]]
+"""The peaks of a problem in bytes, by planner, after each number of seconds; and the best known one."""
+
 OURS = "ethoscade"
 LEAST_ITERATIONS, MOST_ITERATIONS = 500, 1 << 31
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
@@ -160,7 +163,7 @@ def _opponent_peaks(name: str, buffers: Sequence[Buffer], optimum: int, budgets:
 
 
 def run_opponents(families: Sequence[str], results: Path, budgets: Sequence[float]) -> None:
-    """Adds the peaks of all planners on the problems of `families` to `results`, and writes the table of all."""
+    """Adds the peaks of all planners on the problems of `families` to `results`, and writes the tables of all."""
     # All planners have one core, so that none gets more CPU time by running threads.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     known: dict[str, dict[str, list[int]]] = json.loads(results.read_text()) if results.exists() else {}
@@ -179,15 +182,24 @@ def run_opponents(families: Sequence[str], results: Path, budgets: Sequence[floa
             )
             results.parent.mkdir(parents=True, exist_ok=True)
             results.write_text(json.dumps(known))
+            _write_tables(known, budgets)
+
+
+def _write_tables(known: Mapping[str, Peaks], budgets: Sequence[float]) -> None:
+    """Writes a table for each number of buffers into the page."""
+    by_count: dict[int, dict[str, Peaks]] = {}
+    for problem, rows in known.items():
+        by_count.setdefault(int(problem.split()[1]), {})[problem] = rows
+    tables = "\n".join(_table(count, by_count[count], budgets) for count in sorted(by_count))
     before, rest = PAGE.read_text().split(MARKS[0])
     after = rest.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{_table(known, budgets)}{MARKS[1]}{after}")
+    PAGE.write_text(f"{before}{MARKS[0]}\n{tables}{MARKS[1]}{after}")
 
 
-def _table(known: Mapping[str, Mapping[str, Sequence[int]]], budgets: Sequence[float]) -> str:
-    """Geometric means of peak / best known after each of `budgets`, by planner and family."""
+def _table(count: int, known: Mapping[str, Peaks], budgets: Sequence[float]) -> str:
+    """Geometric means of peak / best known after each of `budgets`, by planner and family, and where ours is above."""
     families = [family for family in FAMILIES if any(problem.startswith(f"{family} ") for problem in known)]
-    title = "after " + ", ".join(f"{seconds:g}" for seconds in budgets) + " s"
+    title = f"{count:,} buffers, after " + ", ".join(f"{seconds:g}" for seconds in budgets) + " s"
     lines = [f"| {title} | {' | '.join(families)} |", "| --- |" + " --- |" * len(families)]
     for planner in (OURS, *OPPONENTS):
         cells = []
@@ -199,6 +211,9 @@ def _table(known: Mapping[str, Mapping[str, Sequence[int]]], budgets: Sequence[f
             ]
             cells.append(" ".join(f"{mean:.3f}" for mean in means))
         lines.append(f"| {planner} | {' | '.join(cells)} |")
+    above = [problem for problem, row in known.items() if row[OURS][-1] > row["best known"][0]]
+    end = f"after {budgets[-1]:g} s {OURS} is above the best known peak"
+    lines += ["", f"Of {count:,} buffers, {end} on {', '.join(above) or 'none of these problems'}."]
     return "\n".join(lines) + "\n"
 
 
