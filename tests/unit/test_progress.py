@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pickle
+import random
 import re
 import select
 import subprocess
@@ -24,7 +25,7 @@ from ethoscade.__main__ import main
 from ethoscade.cli import working as lines
 from ethoscade.judge.verification import random_inputs
 from ethoscade.testing import mobilenet_v1, tiny_conv
-from ethoscade.util.progress import Progress, Stopwatch, WorkStage, one_of_many, portion
+from ethoscade.util.progress import OptimalityGap, Progress, Stopwatch, WorkStage, one_of_many, portion
 
 MODEL = mobilenet_v1(0.25, 32)
 ALL = ["import", "encode", "plan", "place", "codegen"]
@@ -110,8 +111,76 @@ def test_no_stage_is_told_of_at_its_ends_alone() -> None:
 
 def test_a_step_is_the_name_of_a_stage() -> None:
     step = WorkStage("plan", 0.5)
-    assert (step, f"{step}", step.fraction) == ("plan", "plan", 0.5) and {step: 1}["plan"] == 1
+    assert (step, f"{step}", step.fraction, step.gap) == ("plan", "plan", 0.5, None) and {step: 1}["plan"] == 1
     assert pickle.loads(pickle.dumps(step)).fraction == 0.5
+    gap = OptimalityGap(103, 100)
+    assert pickle.loads(pickle.dumps(WorkStage("place", 0.0, gap))).gap == gap
+
+
+# The gap of a memory plan.
+
+
+def hard_buffers() -> list[memory.Buffer]:
+    """A third of all pairs in conflict: no search proves a plan of these best in any time that a test has."""
+    rng = random.Random(5)
+    names = [f"b{n}" for n in range(90)]
+    return [
+        memory.Buffer(
+            name, n, n + 1, rng.randint(1, 9_999), conflicts=tuple(b for b in names[:n] if rng.random() < 0.33)
+        )
+        for n, name in enumerate(names)
+    ]
+
+
+def gaps_of(steps: list[WorkStage]) -> list[tuple[int, int]]:
+    return [(step.gap.best_bytes, step.gap.lower_bound_bytes) for step in steps if step.gap is not None]
+
+
+def is_narrowing(gaps: list[tuple[int, int]]) -> bool:
+    peaks, bounds = [peak for peak, _ in gaps], [bound for _, bound in gaps]
+    return peaks == sorted(peaks, reverse=True) and bounds == sorted(bounds)
+
+
+@pytest.mark.parametrize("algorithm", ["best", "exact", "hill_climb"])
+def test_a_memory_search_tells_its_gap_long_before_its_end(algorithm: str) -> None:
+    buffers: list[memory.Buffer] = hard_buffers()
+    seen: list[WorkStage] = []
+    # No plan needs less than any two buffers in conflict.
+    sizes = {buffer.name: buffer.size_bytes for buffer in buffers}
+    two = max(buffer.size_bytes + sizes[other] for buffer in buffers for other in buffer.conflicts)
+
+    def look(step: WorkStage) -> None:
+        seen.append(step)
+        if len(set(gaps_of(seen))) == 2:
+            raise Enough
+
+    with pytest.raises(Enough):
+        # It would take hours.
+        memory.plan(buffers, algorithm=algorithm, iterations=4_000_000_000, progress=look)
+    gaps = gaps_of(seen)
+    assert seen[0].gap is None and is_narrowing(gaps) and gaps[0][1] >= two
+    assert gaps[-1][0] <= memory.plan(buffers, algorithm="greedy_by_size").peak_bytes
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_last_gap_of_a_memory_search_is_its_answer(threads: int) -> None:
+    seen: list[WorkStage] = []
+    found = memory.plan(hard_buffers(), iterations=8_000, threads=threads, progress=seen.append)
+    gaps = gaps_of(seen)
+    assert is_narrowing(gaps) and gaps[-1] == (found.peak_bytes, found.lower_bound_bytes)
+    assert found.offsets == memory.plan(hard_buffers(), iterations=8_000).offsets
+    seen.clear()
+    # A proved answer has a gap of nothing; one in two pools is told of the first.
+    pools = (memory.Pool("small", 96), memory.Pool("large"))
+    buffers = [memory.Buffer(f"b{n}", n % 3, n % 3 + 3, 16 + 8 * n) for n in range(6)]
+    two = memory.plan(buffers, pools=pools, threads=threads, progress=seen.append)
+    assert gaps_of(seen)[-1] == (two.peaks["small"], two.lower_bounds["small"])
+
+
+def test_a_gap_is_a_sentence() -> None:
+    assert str(OptimalityGap(1_234_000, 1_200_000)) == "best 1,234,000 bytes, at least 1,200,000 (2.8 % above)"
+    assert str(OptimalityGap(1_234_000, 1_234_000)) == "best 1,234,000 bytes, which is optimal"
+    assert str(OptimalityGap(5, 0)) == "best 5 bytes, at least 0"
 
 
 def test_portions_are_parts_of_what_they_are_in() -> None:
@@ -242,6 +311,24 @@ def test_a_terminal_gets_a_line_of_which_nothing_stays(model: str, more: tuple[s
     assert len(shares) > 5 and shares == sorted(shares) and 0 <= shares[0] < shares[-1] <= 100
     assert "\rencode [" in said and "\rplan [" in said
     assert left_over(said) == ""
+
+
+def test_a_terminal_gets_the_gap_of_a_memory_search(tmp_path: Path) -> None:
+    path = str(tmp_path / "buffers.csv")
+    memory.write_csv(path, hard_buffers())
+    command = ("plan-memory", path, "--iterations", "8000", "--json")
+    status, out, said = on_a_terminal("0", *command)
+    answer = json.loads(out)
+    pattern = r"place best ([\d,]+) bytes, at least ([\d,]+) \((\d+\.\d) % above\)"
+    gaps = [tuple(int(number.replace(",", "")) for number in found[:2]) for found in re.findall(pattern, said)]
+    assert status == 0 and len(gaps) > 1 and is_narrowing(gaps)
+    assert gaps[-1] == (answer["peak_bytes"], answer["lower_bound_bytes"])
+    assert left_over(said) == ""
+    # Nowhere else is it printed, nor does the answer depend on it.
+    assert on_a_terminal("0", *command, "-q")[2] == "" and on_a_terminal("1000", *command)[2] == ""
+    done = subprocess.run([sys.executable, "-c", CHILD, "0", *command], capture_output=True, text=True)
+    quiet = json.loads(done.stdout)
+    assert done.stderr == "" and quiet | {"seconds": 0} == answer | {"seconds": 0}
 
 
 def test_the_line_waits_a_second(model: str) -> None:

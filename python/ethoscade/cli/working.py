@@ -37,7 +37,9 @@ class ProgressLine:
             return
         self._drawn = now
         done = "#" * int(_BAR * step.fraction)
-        text = f"{self.name}{step} [{done:<{_BAR}}] {100 * step.fraction:3.0f} %"
+        # A search with a gap may end at any time, so that a bar would say nothing.
+        part = f"[{done:<{_BAR}}] {100 * step.fraction:3.0f} %" if step.gap is None else str(step.gap)
+        text = f"{self.name}{step} {part}"
         import shutil
 
         # A line that reached the edge would go on in the next one, where nobody could take it back.

@@ -16,7 +16,7 @@ from ..errors import BudgetError, ConfigError
 from ..scheduling.program import Program
 from ..util.arguments import checked, held
 from ..util.frozen import FrozenMap
-from ..util.progress import Progress, ProgressCallback, Stopwatch
+from ..util.progress import OptimalityGap, Progress, ProgressCallback, Stopwatch
 from ..util.records import dataclass
 from .csv import read_csv, write_csv
 from .model import Buffer, Gap, Pool, Share
@@ -160,7 +160,9 @@ def plan(
     `seed` in [0, 2^64) and `iterations` steer the hill climb, branch and bound, and `best`. `threads` in [1, 256]
     search side by side; their number changes nothing but the time. `tick` is called now and then while a built-in
     algorithm searches; what it raises ends the search. `progress` is called for the stage "place" at its begin, now and
-    then, and at its end; of searches that may end at any time no `fraction` between is known.
+    then, and at its end; of searches that may end at any time no `fraction` between is known. Its `gap` is None before
+    the first plan, then the first pool's least peak so far and its proved lower bound, at the end those of the answer.
+    Of several pools only plans with every buffer in its preferred pool count meanwhile.
 
     Raises `ConfigError` for a problem that makes no sense and for a callable's wrong answer, `PoolOverflowError` when
     no plan that fits was found.
@@ -183,6 +185,8 @@ def plan(
     told = _both(watch, tick)
     try:
         found = _core.plan_memory(problem.buffer_rows, problem.pool_rows, algorithm, seed, iterations, threads, told)
+        if isinstance(found, _core.MemorySolution):
+            watch.gap = OptimalityGap(found.peaks[0], found.lower_bounds[0])
         watch.end()
     except _core.MemoryProblemError as error:
         raise ConfigError(problem.with_names(str(error))) from None
@@ -416,10 +420,12 @@ class _Problem:
 
 
 def _both(watch: Stopwatch, tick: Callable[[], object] | None) -> ProgressCallback:
-    """What tells the one how much is done, and the other that it goes on."""
+    """The core's tick: tells `watch` the search's gap, and calls `tick`."""
 
-    def told(part: float | None = None) -> None:
-        watch.tick(part)
+    def told(*gap: int) -> None:
+        if gap:
+            watch.gap = OptimalityGap(*gap)
+        watch.tick()
         if tick is not None:
             tick()
 

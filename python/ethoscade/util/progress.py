@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import overload
+
+from .records import dataclass
 
 _LOGGER = logging.getLogger(__name__)
 # About how the time of a whole compilation is shared out; what is not named takes as much as `place`.
@@ -17,23 +19,40 @@ _SHARES = {"import": 2, "encode": 28, "plan": 60, "place": 5, "codegen": 5}
 _SHARE = 5
 
 
+@dataclass(frozen=True)
+class OptimalityGap:
+    """What a search knows of its answer: the best one's bytes, and how many bytes no answer is below."""
+
+    best_bytes: int
+    lower_bound_bytes: int
+
+    def __str__(self) -> str:
+        best, bound = self.best_bytes, self.lower_bound_bytes
+        if best <= bound:
+            return f"best {best:,} bytes, which is optimal"
+        above = f" ({100 * (best - bound) / bound:.1f} % above)" if bound else ""
+        return f"best {best:,} bytes, at least {bound:,}{above}"
+
+
 class WorkStage(str):
     """The name of the stage that work is in; `fraction` of all of it is done, from 0 to 1, and never less than before.
 
-    A fraction is an estimate: stages count by how long they usually take.
+    A fraction is an estimate: stages count by how long they usually take. `gap` is there once a memory plan is known:
+    its best bytes never rise, its lower bound never falls.
     """
 
-    __slots__ = ("fraction",)
+    __slots__ = ("fraction", "gap")
     fraction: float
+    gap: OptimalityGap | None
 
-    def __new__(cls, stage: str, fraction: float) -> WorkStage:
-        """A stage's name with how much of all is done."""
+    def __new__(cls, stage: str, fraction: float, gap: OptimalityGap | None = None) -> WorkStage:
+        """A stage's name with how much of all is done, and with the gap of its search."""
         step = super().__new__(cls, stage)
-        step.fraction = fraction
+        step.fraction, step.gap = fraction, gap
         return step
 
-    def __reduce__(self) -> tuple[type[WorkStage], tuple[str, float]]:
-        return WorkStage, (str(self), self.fraction)
+    def __reduce__(self) -> tuple[type[WorkStage], tuple[str, float, OptimalityGap | None]]:
+        return WorkStage, (str(self), self.fraction, self.gap)
 
 
 Progress = Callable[[WorkStage], object]
@@ -72,7 +91,7 @@ def one_of_many(progress: Progress | None, number: int, count: int) -> Progress 
     """The progress of piece `number`, counted from 0, of `count` pieces of work of the same kind."""
     if progress is None:
         return None
-    return lambda step: progress(WorkStage(str(step), (number + step.fraction) / count))
+    return lambda step: progress(WorkStage(str(step), (number + step.fraction) / count, step.gap))
 
 
 @dataclass
@@ -80,12 +99,13 @@ class Stopwatch:
     """Seconds spent per stage of one piece of work; tells `progress` when a stage begins, and that it lasts.
 
     `stages` are all that there will be, in order: by them the fraction is known. What ends is logged, with what `note`
-    said of it.
+    said of it. `gap` is that of the running stage's search, as far as it is known.
     """
 
     progress: Progress | None = None
     stages: Sequence[str] = ()
     seconds: dict[str, float] = field(default_factory=dict)
+    gap: OptimalityGap | None = None
     _started: float = field(default_factory=time.perf_counter)
     _stage: tuple[str, float] | None = None
     _reached: float = 0.0
@@ -104,7 +124,7 @@ class Stopwatch:
         if part is not None:
             self._reached = max(self._reached, self._whole(self._stage[0], part))
         if self.progress is not None:
-            self.progress(WorkStage(self._stage[0], self._reached))
+            self.progress(WorkStage(self._stage[0], self._reached, self.gap))
 
     def note(self, text: str) -> None:
         """What the log is to say of the running stage: what came of it, with sizes."""
@@ -130,4 +150,4 @@ class Stopwatch:
             took = time.perf_counter() - since
             self.seconds[name] = self.seconds.get(name, 0.0) + took
             _LOGGER.info("%s: %s%.3f s", name, f"{self._note}; " if self._note else "", took)
-            self._stage, self._note = None, ""
+            self._stage, self._note, self.gap = None, "", None

@@ -25,10 +25,24 @@ const STACK_BYTES: usize = 8 << 20;
 /// without an argument; what it raises stops the work and is raised. So does what a
 /// signal's handler raises, on the main thread.
 pub fn run<T: Send>(py: Python<'_>, tick: Option<&Py<PyAny>>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let call = |py: Python<'_>, reached: u64| {
+        tick.map_or(Ok(()), |tick| match reached {
+            0 => tick.call0(py).map(drop),
+            parts => tick.call1(py, (parts as f64 / WHOLE as f64,)).map(drop),
+        })
+    };
+    run_calling(py, &call, work)
+}
+
+/// As [`run`], with a function in place of the tick; it is given how many parts of [`WHOLE`] are done.
+pub fn run_calling<T: Send>(py: Python<'_>, tick: &Tick, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| wait(tick, work))
 }
 
-fn wait<T: Send>(tick: Option<&Py<PyAny>>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+/// What is called now and then, on the caller's thread.
+type Tick<'a> = dyn Fn(Python<'_>, u64) -> PyResult<()> + Sync + 'a;
+
+fn wait<T: Send>(tick: &Tick, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     let (token, work) = (Interrupt::default(), Mutex::new(Some(work)));
     let once = || {
         let work = work.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -58,12 +72,9 @@ fn wait<T: Send>(tick: Option<&Py<PyAny>>, work: impl FnOnce() -> T + Send) -> P
     result.ok_or_else(|| PyKeyboardInterrupt::new_err(()))
 }
 
-fn look(tick: Option<&Py<PyAny>>, reached: u64) -> PyResult<()> {
+fn look(tick: &Tick, reached: u64) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;
-        tick.map_or(Ok(()), |tick| match reached {
-            0 => tick.call0(py).map(drop),
-            parts => tick.call1(py, (parts as f64 / WHOLE as f64,)).map(drop),
-        })
+        tick(py, reached)
     })
 }

@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use super::interruptible;
 use super::pickling::class;
 use crate::usmp::{
-    self, Algorithm, AllowedOverlap, Buffer, Gap, Lifetime, Params, Placement, Pool, Problem, Slot, UsmpError,
+    self, Algorithm, AllowedOverlap, Buffer, Gap, Lifetime, OptimalityGap, Params, Placement, Pool, Problem, Slot,
+    UsmpError,
 };
 
 create_exception!(ethoscade._core, MemoryProblemError, PyException, "A memory planning problem that makes no sense.");
@@ -105,6 +106,7 @@ fn problem(buffers: Vec<BufferTuple>, pools: Vec<PoolTuple>) -> Problem {
     Problem { buffers: buffers.into_iter().map(buffer).collect(), pools: pools.collect() }
 }
 
+/// `tick` is called now and then: without an argument, or with pool 0's best peak and lower bound.
 #[pyfunction]
 #[pyo3(signature = (buffers, pools, algorithm, seed, iterations, threads, tick=None))]
 #[allow(clippy::too_many_arguments)]
@@ -123,7 +125,14 @@ fn plan_memory(
     };
     let problem = problem(buffers, pools);
     let params = Params { algorithm, seed, iterations, threads };
-    match interruptible::run(py, tick.as_ref(), || usmp::plan(&problem, &params))? {
+    let gap = OptimalityGap::default();
+    let call = |py: Python<'_>, _: u64| {
+        tick.as_ref().map_or(Ok(()), |tick| match gap.read() {
+            None => tick.call0(py).map(drop),
+            Some(known) => tick.call1(py, known).map(drop),
+        })
+    };
+    match interruptible::run_calling(py, &call, || usmp::plan_reporting(&problem, &params, &gap))? {
         Ok(found) => {
             let solution = MemorySolution {
                 offsets: found.placement.slots.iter().map(|slot| slot.offset).collect(),

@@ -163,6 +163,8 @@ impl<'a> Climb<'a> {
             if self.current.cost() < best.0.cost() {
                 best.0.clone_from(&self.current);
                 best.1.clone_from(&self.order);
+                // Should this start be forgotten, then for one that meets the lower bounds.
+                self.instance.report(best.0.cost());
                 if self.instance.proves_optimal(best.0.cost(), &[]) {
                     return done + 1;
                 }

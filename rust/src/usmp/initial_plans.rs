@@ -27,8 +27,11 @@ impl InitialPlans {
         let mut starts: Vec<OrderedPlan> = Vec::with_capacity(GreedyOrder::ALL.len() + 1);
         let mut placer = Placer::new(instance);
         for kind in GreedyOrder::ALL {
-            starts.push(first_fit(instance, placer.as_mut(), kind.sort(instance)));
-            if starts.last().is_some_and(|start| instance.proves_optimal(&start.cost, &[])) {
+            let start = first_fit(instance, placer.as_mut(), kind.sort(instance));
+            instance.report(&start.cost);
+            let is_optimal = instance.proves_optimal(&start.cost, &[]);
+            starts.push(start);
+            if is_optimal {
                 starts.rotate_right(1);
                 return Self { starts, passes: 0, is_wheel_first: false };
             }

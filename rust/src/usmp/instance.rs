@@ -12,12 +12,15 @@ use super::canonical;
 use super::clique::Graph;
 use super::item::{count_conflicts, Item, PlanCost, PoolChoice};
 use super::model::{Pool, Problem, Slot, UsmpError};
+use super::optimality_gap::OptimalityGap;
 use super::pairs::Pairs;
 
 pub(crate) struct Instance<'a> {
     pub pools: &'a [Pool],
     /// In canonical order.
     pub items: Vec<Item>,
+    /// Where searches report their gap, if anywhere.
+    pub gap: Option<&'a OptimalityGap>,
     /// Peaks that prove a plan without overflow and spill optimal, in bytes, by pool id.
     goals: Vec<u64>,
     /// Explicit conflicts, each counted once.
@@ -56,7 +59,7 @@ impl<'a> Instance<'a> {
         let graph = Graph::new(&items);
         let goals = least_peaks(&problem.pools, &items, graph.as_ref(), BoundScope::Preferred);
         let conflicts = count_conflicts(&items);
-        Ok(Self { pools: &problem.pools, items, goals, conflicts, pairs: OnceLock::new(), graph })
+        Ok(Self { pools: &problem.pools, items, gap: None, goals, conflicts, pairs: OnceLock::new(), graph })
     }
 
     /// How many pairs of items conflict explicitly.
@@ -82,7 +85,7 @@ impl<'a> Instance<'a> {
     /// Whether no plan can cost less than `cost`. `proved` are a search's lower bounds, in bytes by pool.
     pub fn proves_optimal(&self, cost: &PlanCost, proved: &[u64]) -> bool {
         let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
-        cost.overflow == 0 && cost.spill == 0 && cost.peaks.iter().enumerate().all(|(pool, &peak)| peak <= known(pool))
+        cost.is_granted() && cost.peaks.iter().enumerate().all(|(pool, &peak)| peak <= known(pool))
     }
 
     /// Whether branch and bound understands everything that this problem asks for.
@@ -107,12 +110,30 @@ impl<'a> Instance<'a> {
 
     /// What no plan as good as `cost` beats, in bytes, by pool id; `proved` is what a search has proved.
     pub fn lower_bounds(&self, cost: &PlanCost, proved: &[u64]) -> Vec<u64> {
-        let granted = cost.overflow == 0 && cost.spill == 0;
-        if granted || self.items.iter().all(|item| item.candidates.len() == 1) {
+        if cost.is_granted() || self.has_no_choice() {
             let known = |pool: usize| self.goals[pool].max(proved.get(pool).copied().unwrap_or(0));
             (0..self.pools.len()).map(known).collect()
         } else {
             self.forced_peaks()
+        }
+    }
+
+    /// Whether every item has one candidate.
+    fn has_no_choice(&self) -> bool {
+        self.items.iter().all(|item| item.candidates.len() == 1)
+    }
+
+    /// Where improvements of a plan of this cost are reported, if anywhere.
+    ///
+    /// A plan that overflows or spills may give way to one with a higher peak, unless there is one pool.
+    pub fn gap_of(&self, cost: &PlanCost) -> Option<&'a OptimalityGap> {
+        self.gap.filter(|_| cost.is_granted() || self.pools.len() == 1 && self.has_no_choice())
+    }
+
+    /// Reports a plan; the answer will not be worse.
+    pub fn report(&self, cost: &PlanCost) {
+        if let (Some(gap), Some(&peak)) = (self.gap_of(cost), cost.peaks.first()) {
+            gap.narrow(peak, self.goals[0]);
         }
     }
 

@@ -87,6 +87,13 @@ pub(crate) struct PlanCost {
     pub peaks: SmallVec<[u64; 2]>,
 }
 
+impl PlanCost {
+    /// Whether every pool keeps its limit and every item its preferred pool.
+    pub fn is_granted(&self) -> bool {
+        self.overflow == 0 && self.spill == 0
+    }
+}
+
 /// Bytes by which `peaks`, in bytes by pool id, exceed the limits of `pools`, summed.
 pub(crate) fn overflow(pools: &[Pool], peaks: &[u64]) -> u64 {
     let excess = |(pool, &peak): (&Pool, &u64)| pool.limit_bytes.map_or(0, |limit| peak.saturating_sub(limit));

@@ -8,6 +8,7 @@
 //! items in use at the same time, `arrangement` is first fit, `placer` first fit in one order after the other. `orders`
 //! has the greedy orders, `squeaky_wheel` improves one, `initial_plans` holds the plans that every search starts from.
 //! `solver` defines a solver; each has its file, `exact` a folder. `parallel` runs threads, `random` draws numbers.
+//! `optimality_gap` is what a search reports while it runs.
 
 pub mod check;
 pub mod model;
@@ -26,6 +27,7 @@ mod initial_plans;
 mod instance;
 mod item;
 mod limits;
+mod optimality_gap;
 mod orders;
 mod overflow;
 mod pairs;
@@ -56,6 +58,7 @@ use greedy::Greedy;
 use hill_climb::HillClimb;
 use instance::Instance;
 pub use model::{AllowedOverlap, Buffer, Gap, Lifetime, Placement, Pool, Problem, Section, Slot, UsmpError};
+pub use optimality_gap::OptimalityGap;
 use orders::GreedyOrder;
 pub use params::{Algorithm, Params, Solution, StopReason};
 use solver::{Outcome, Solver, Task};
@@ -96,7 +99,21 @@ fn solvers(algorithm: Algorithm) -> &'static [&'static dyn Solver] {
 /// # Errors
 /// [`UsmpError::PoolOverflow`] when no plan that fits was found, any other variant when the problem makes no sense.
 pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
-    let instance = Instance::new(problem)?;
+    search(Instance::new(problem)?, problem, params)
+}
+
+/// As [`plan`]; reports to `gap`, which no other search may use, from the first plan on. At the end it holds the answer's
+/// peak and lower bound of pool 0. Of several pools only plans with all buffers in preferred pools are reported meanwhile.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_reporting(problem: &Problem, params: &Params, gap: &OptimalityGap) -> Result<Solution, UsmpError> {
+    let mut instance = Instance::new(problem)?;
+    instance.gap = Some(gap);
+    search(instance, problem, params)
+}
+
+fn search(instance: Instance, problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
     let mut found = BestSoFar { best: None, proved: SmallVec::new(), exhausted: false, iterations: 0 };
     let task = Task { instance: &instance, params, initial_plans: OnceCell::new() };
     pins::check(&instance.items)?;
@@ -134,6 +151,10 @@ pub fn plan(problem: &Problem, params: &Params) -> Result<Solution, UsmpError> {
         instance.lower_bounds(arrangement.cost(), &found.proved)
     };
     let placement = arrangement.placement(&instance);
+    if let (Some(gap), Some(&peak), Some(&bound)) = (instance.gap, placement.peaks.first(), lower_bounds.first()) {
+        gap.narrow(peak, bound);
+        debug_assert_eq!(gap.read(), Some((peak, bound)), "more was reported than is answered");
+    }
     refuse_overflow(&instance, problem, &placement, &lower_bounds)?;
     debug_assert_eq!(check::check(problem, &placement), Ok(()), "what a solver placed breaks the problem's rules");
     debug_assert!(placement.peaks.iter().zip(&lower_bounds).all(|(peak, bound)| bound <= peak), "a bound was beaten");

@@ -35,6 +35,7 @@ pub(crate) fn improve(placer: &mut Placer, starts: &[OrderedPlan], passes: u64, 
             done += 1;
             if *placer.cost() < best.cost {
                 best = placer.found(&order);
+                instance.report(&best.cost);
                 blame.targets = targets(instance, &best.cost);
             }
         }

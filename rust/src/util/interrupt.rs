@@ -204,6 +204,39 @@ mod tests {
         }
     }
 
+    /// Read wherever the search is stopped, the gap only narrows.
+    #[test]
+    fn memory_planning_reports_its_gap_while_it_runs() {
+        // A third of all pairs in conflict, as good as at random: no plan is soon proved optimal.
+        let scattered = |n: u64| n * n * 7919 % 10_007;
+        for (count, iterations, algorithm) in [(90, 8_000, Algorithm::Exact), (120, 8_000, Algorithm::Best)] {
+            let mut problem = buffers(count);
+            for (n, buffer) in (0..count).zip(&mut problem.buffers) {
+                buffer.lifetime = Lifetime::new(n as i64, n as i64 + 1);
+                buffer.conflicts =
+                    (0..n as u32).filter(|&other| scattered(n * count + u64::from(other)) % 3 == 0).collect();
+            }
+            let params = Params { algorithm, seed: 1, iterations, threads: 1 };
+            let whole = usmp::OptimalityGap::default();
+            let turns = asks(|| drop(usmp::plan_reporting(&problem, &params, &whole)));
+            let mut seen: Vec<(u64, u64)> = Vec::new();
+            for turn in (1..=32).map(|part| turns * part / 32) {
+                let gap = usmp::OptimalityGap::default();
+                assert!(stopped_at(turn, || usmp::plan_reporting(&problem, &params, &gap)).is_none());
+                seen.extend(gap.read());
+            }
+            let solution = usmp::plan(&problem, &params).expect("the pool has no limit");
+            let end = (solution.placement.peaks[0], solution.lower_bounds[0]);
+            assert_eq!(whole.read(), Some(end));
+            seen.push(end);
+            assert!(seen.is_sorted_by(|one, next| one.0 >= next.0 && one.1 <= next.1), "{seen:?}");
+            assert!(seen.iter().all(|&(peak, bound)| bound <= peak), "{seen:?}");
+            // More than a first plan and the answer is read.
+            seen.dedup();
+            assert!(seen.len() > 2, "{seen:?}");
+        }
+    }
+
     #[test]
     fn work_that_nobody_stops_comes_to_its_end() {
         let token = Interrupt::default();

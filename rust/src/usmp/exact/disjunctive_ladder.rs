@@ -54,6 +54,7 @@ pub(super) fn descend(disjunctions: &Disjunctions, goal: &Goal) -> LadderAnswer 
                 Verdict::Impossible => found.bound = capacity + 1,
                 Verdict::Spent => {}
             }
+            goal.report(below, found.bound);
             if found.nodes >= most {
                 break;
             }

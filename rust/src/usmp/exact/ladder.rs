@@ -4,6 +4,7 @@
 //! bound where it is met. So the bound is decided first, then rungs at an eighth, a quarter and half of the gap above it
 //! and just below the best packing. They alternate until the nodes run out.
 
+use crate::usmp::optimality_gap::OptimalityGap;
 use crate::usmp::parallel::until;
 
 use super::packing::{Goal, LadderAnswer, Verdict};
@@ -40,7 +41,9 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> LadderAnswer {
         if rungs.iter().all(|rung| rung.closed) {
             break;
         }
-        let left = Limits { below: Some(below), nodes: goal.nodes - found.nodes, work: goal.work - found.work };
+        let (nodes, work) = (goal.nodes - found.nodes, goal.work - found.work);
+        // Of several threads' packings some may be forgotten.
+        let left = Limits { below: Some(below), nodes, work, gap: goal.gap.filter(|_| goal.threads == 1) };
         for trial in try_all(space, &rungs, goal, left) {
             found.nodes += trial.nodes;
             found.work += trial.work;
@@ -59,6 +62,7 @@ pub(super) fn descend(space: &Space, goal: &Goal) -> LadderAnswer {
                 Verdict::Impossible => found.bound = found.bound.max(rung.capacity + 1),
                 Verdict::Spent => {}
             }
+            goal.report(below, found.bound);
         }
     }
     found
@@ -69,7 +73,7 @@ pub(super) fn decide(space: &Space, capacity: u64, most: (u64, u64), seed: u64) 
     let mut rung = Rung::new(capacity);
     let (mut nodes, mut work) = (0, 0);
     while nodes < most.0 && work < most.1 {
-        let left = Limits { below: None, nodes: most.0 - nodes, work: most.1 - work };
+        let left = Limits { below: None, nodes: most.0 - nodes, work: most.1 - work, gap: None };
         let trial = climb(space, rung, seed, left, &|| true);
         nodes += trial.nodes;
         work += trial.work;
@@ -88,11 +92,13 @@ fn peak(space: &Space, offsets: &[u64]) -> u64 {
 
 /// What a trial may spend, and what its packing must be below.
 #[derive(Clone, Copy)]
-struct Limits {
+struct Limits<'a> {
     /// The best packing so far, in bytes; None where only what is asked for counts.
     below: Option<u64>,
     nodes: u64,
     work: u64,
+    /// Where packings are reported at once, if anywhere.
+    gap: Option<&'a OptimalityGap>,
 }
 
 /// The result of one trial of a rung.
@@ -171,6 +177,9 @@ fn climb(space: &Space, mut rung: Rung, seed: u64, limits: Limits, wanted: &dyn 
         if verdict == Verdict::Found {
             let found = peak(space, search.offsets());
             below = below.map(|_| found);
+            if let Some(gap) = limits.gap {
+                gap.narrow(found, 0);
+            }
             offsets = Some(search.offsets().to_vec());
             if found > rung.capacity {
                 // Found with a relaxed capacity: what was asked is still open.

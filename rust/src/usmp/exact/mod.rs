@@ -104,6 +104,7 @@ impl Descent<'_> {
         }
         let granted = Arrangement::from_slots(self.instance, &wanted);
         if granted.cost() < arrangement.cost() {
+            self.instance.report(granted.cost());
             granted
         } else {
             arrangement
@@ -117,7 +118,9 @@ impl Descent<'_> {
         for pool in 0..self.instance.pools.len() {
             let below = arrangement.cost().peaks[pool];
             let bound = if granted { self.proved[pool] } else { 0 };
-            self.fill(pool as u32, bound, below, &mut slots);
+            let gap = self.instance.gap_of(arrangement.cost()).filter(|_| pool == 0);
+            let (nodes, work, seed, threads) = (self.nodes_left, self.work_left, self.seed, self.threads);
+            self.fill(pool as u32, Goal { bound, below, nodes, work, seed, threads, gap }, &mut slots);
         }
         let lower = Arrangement::from_slots(self.instance, &slots);
         if lower.cost() < arrangement.cost() {
@@ -138,10 +141,8 @@ impl Descent<'_> {
         (offsets.map(|offsets| space.items().zip(offsets).collect()), spent)
     }
 
-    /// Packs the items of `slots` in `pool` again, below `below` bytes, if such a packing is found.
-    fn fill(&mut self, pool: u32, bound: u64, below: u64, slots: &mut [Slot]) {
-        let (nodes, work) = (self.nodes_left, self.work_left);
-        let mut goal = Goal { bound, below, nodes, work, seed: self.seed, threads: self.threads };
+    /// Packs the items of `slots` in `pool` again, where a packing is found for `goal`.
+    fn fill(&mut self, pool: u32, mut goal: Goal, slots: &mut [Slot]) {
         let mut packing: Option<Packing> = None;
         if let Some(disjunctions) = self.disjunctions(pool, slots) {
             // Each of the two searches is good at different problems and gets half, where there is enough for both.
@@ -170,6 +171,7 @@ impl Descent<'_> {
     fn learn(&mut self, goal: &mut Goal, found: LadderAnswer, items: impl Iterator<Item = u32>) -> Option<Packing> {
         self.spend((found.nodes, found.work));
         goal.bound = goal.bound.max(found.bound);
+        goal.report(goal.below, goal.bound);
         goal.nodes = if self.nodes_left < MIN_RUN_NODES { 0 } else { self.nodes_left };
         let packing: Packing = items.zip(found.offsets?).collect();
         let end = |&(item, offset): &(u32, u64)| offset + self.instance.items[item as usize].size_bytes;

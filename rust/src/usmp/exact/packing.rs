@@ -3,12 +3,13 @@
 //! Owns questions, answers and how a packing comes into a plan; knows no search.
 
 use crate::usmp::model::Slot;
+use crate::usmp::optimality_gap::OptimalityGap;
 
 /// Items and their offsets.
 pub(super) type Packing = Vec<(u32, u64)>;
 
 /// What is wanted of a ladder.
-pub(super) struct Goal {
+pub(super) struct Goal<'a> {
     /// No packing needs less, in bytes.
     pub bound: u64,
     /// Only packings that need less are wanted, in bytes.
@@ -19,6 +20,17 @@ pub(super) struct Goal {
     pub work: u64,
     pub seed: u64,
     pub threads: u32,
+    /// Where the pool's gap is reported, if anywhere.
+    pub gap: Option<&'a OptimalityGap>,
+}
+
+impl Goal<'_> {
+    /// Reports the peak of the best packing and what no packing needs less than, in bytes.
+    pub fn report(&self, peak: u64, bound: u64) {
+        if let Some(gap) = self.gap {
+            gap.narrow(peak, bound);
+        }
+    }
 }
 
 /// What a ladder found.

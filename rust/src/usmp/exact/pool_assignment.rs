@@ -111,7 +111,8 @@ impl PoolAssignment<'_> {
                 item.size_bytes + item.pinned.unwrap_or(0) + alignments.max().unwrap_or(0)
             });
             let below = room.sum::<u64>() + 1;
-            let goal = Goal { bound: 0, below, nodes: MAX_NODES_PER_PACKING, work: u64::MAX, seed: 0, threads: 1 };
+            let (nodes, work) = (MAX_NODES_PER_PACKING, u64::MAX);
+            let goal = Goal { bound: 0, below, nodes, work, seed: 0, threads: 1, gap: None };
             let found = disjunctive_ladder::descend(&disjunctions, &goal);
             self.nodes += found.nodes;
             let packing: Packing = disjunctions.items().zip(found.offsets.unwrap_or_default()).collect();
