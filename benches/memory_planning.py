@@ -162,8 +162,8 @@ def _opponent_peaks(name: str, buffers: Sequence[Buffer], optimum: int, budgets:
     return peaks
 
 
-def run_opponents(families: Sequence[str], results: Path, budgets: Sequence[float]) -> None:
-    """Adds the peaks of all planners on the problems of `families` to `results`, and writes the tables of all."""
+def run_opponents(families: Sequence[str], results: Path, budgets: Sequence[float], opponents: Sequence[str]) -> None:
+    """Adds the peaks of ours and of `opponents` on `families` to `results`, and writes the tables of all results."""
     # All planners have one core, so that none gets more CPU time by running threads.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     known: dict[str, dict[str, list[int]]] = json.loads(results.read_text()) if results.exists() else {}
@@ -173,7 +173,7 @@ def run_opponents(families: Sequence[str], results: Path, budgets: Sequence[floa
             buffers = generate_irregular(name, count, seed)
             peaks = {OURS: _our_peaks(buffers, budgets)}
             bound = memory.plan(buffers, algorithm="greedy_by_size").lower_bound_bytes
-            for opponent in OPPONENTS:
+            for opponent in opponents:
                 peaks[opponent] = _opponent_peaks(opponent, buffers, bound, budgets)
             least = min(peak for row in peaks.values() for peak in row)
             known[f"{name} {count} {seed}"] = {**peaks, "best known": [KNOWN_OPTIMUM.get(name, least)]}
@@ -209,7 +209,7 @@ def _table(count: int, known: Mapping[str, Peaks], budgets: Sequence[float]) -> 
                 math.prod(row[planner][at] / row["best known"][0] for row in rows) ** (1 / max(1, len(rows)))
                 for at in range(len(budgets))
             ]
-            cells.append(" ".join(f"{mean:.3f}" for mean in means))
+            cells.append(" ".join(f"{mean:.3f}" for mean in means) if rows else "not run")
         lines.append(f"| {planner} | {' | '.join(cells)} |")
     above = [problem for problem, row in known.items() if row[OURS][-1] > row["best known"][0]]
     end = f"after {budgets[-1]:g} s {OURS} is above the best known peak"
@@ -225,11 +225,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--networks", nargs="*", type=int, metavar="COUNT", help="generated networks of these sizes")
     parser.add_argument("--opponents", nargs="*", metavar="FAMILY", help="other planners on irregular problems")
+    parser.add_argument(
+        "--planners", nargs="+", choices=OPPONENTS, default=list(OPPONENTS), help="which of these planners"
+    )
     parser.add_argument("--seconds", nargs="+", type=float, default=SECONDS, help="CPU seconds of each planner")
     parser.add_argument("--results", type=Path, default=Path("out/memory_opponents.json"), metavar="FILE")
     args = parser.parse_args()
     if args.opponents is not None:
-        run_opponents(args.opponents or FAMILIES, args.results, args.seconds)
+        run_opponents(args.opponents or FAMILIES, args.results, args.seconds, args.planners)
         return 0
     algorithms = args.algorithms or [*memory.ALGORITHMS, *BASELINES]
     problems: dict[str, Sequence[Buffer]]
