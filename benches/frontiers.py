@@ -4,8 +4,12 @@
 
 Vela is swept: Performance over `--arena-cache-size` from below its least SRAM to its largest, and Size, which does not
 look at that; both of its cores. Ours is compiled at every point of its own frontier. A point (SRAM bytes, cycles)
-dominates another if it is no worse in both and better in one. `--docs` writes the page that the project keeps; each
-model's points go to a CSV file and, with matplotlib, a plot in the output folder.
+dominates another if it is no worse in both and better in one. Each model's points go to a CSV file and, with
+matplotlib, a plot in the output folder.
+
+Behind them our own frontiers of `INPUT_MODELS` with inputs whole in SRAM, in another memory (`--input-memory`), and
+arriving row by row (`--stream-input`): floor, knee and fastest, cycles as promised. `--docs` writes the page that the
+project keeps, of both.
 """
 
 from __future__ import annotations
@@ -14,11 +18,12 @@ import argparse
 import csv
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethoscade import ConfigError
+import ethoscade
+from ethoscade import ConfigError, Curve
 from ethoscade.page import pictures
 from ethoscade.pipeline.compiler import search
 from ethoscade.targets.target import Target
@@ -30,11 +35,17 @@ from harness import (
     default_target,
     every_point,
     kib,
+    millions,
     named_models,
     network_of,
     payloads_of,
     run_vela,
 )
+
+INPUT_MODELS = (
+    "mobilenet_v1_1.0_224_embed_uint8", "mobilenet_v2_1.0_224_ptq", "vww_96_int8", "person_detect",
+    "mobilenetv2_160_035", "movenet_singlepose_192",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,6 +135,15 @@ def sizes_between(least: int, most: int, count: int) -> list[int]:
     return sorted({round(low * ratio**i / grid) * grid for i in range(count)} - {0})
 
 
+def input_curves(model: Path) -> dict[str, Curve]:
+    """Our frontiers of a model by where its inputs are."""
+    return {
+        "whole, in SRAM": ethoscade.frontier(model, io="int8"),
+        "in OffChipFlash": ethoscade.frontier(model, io="int8", input_memory="OffChipFlash"),
+        "a row at a time": ethoscade.frontier(model, io="int8", stream_input=1),
+    }
+
+
 # --- what is written --------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +220,35 @@ SRAM and cycles, better in one), "won" those that one of ours dominates.
 """
 
 
-def page(all_found: Sequence[Comparison]) -> str:
+INPUTS = """## Inputs elsewhere, or row by row
+
+Our frontiers with the inputs whole in SRAM, in another memory ([`--input-memory`](input-memory.md)), and arriving row
+by row ([`--stream-input`](stream-input.md)), `io="int8"`: KiB, and millions of cycles as promised. Given are the floor,
+the knee (`Curve.knee`) and the fastest point. "In the SRAM of the first" are cycles within as many bytes as the floor
+with whole inputs takes. [bounds.md](bounds.md#sram) has what no schedule goes below.
+
+"""
+INPUTS_HEAD = (
+    "| model | inputs | floor, KiB | Mcycles | in the SRAM of the first | knee, KiB | Mcycles | fastest, KiB "
+    "| Mcycles | points |\n| --- | --- " + "| ---: " * 8 + "|\n"
+)
+
+
+def inputs_table(curves: Mapping[str, Mapping[str, Curve]]) -> str:
+    """The section about where inputs are."""
+    rows = []
+    for model, by_place in curves.items():
+        whole, *_ = by_place.values()
+        for place, curve in by_place.items():
+            points = (curve.points[0], curve.knee, curve.points[-1])
+            cells = [cell for size, cycles in points for cell in (kib(size), millions(cycles))]
+            within = curve.fastest_within(whole.floor_bytes)
+            cells.insert(2, "-" if within is None else millions(within[1]))
+            rows.append(f"| {model} | {place} | {' | '.join(cells)} | {len(curve.points)} |\n")
+    return f"{INPUTS}{INPUTS_HEAD}{''.join(rows)}"
+
+
+def page(all_found: Sequence[Comparison], curves: Mapping[str, Mapping[str, Curve]]) -> str:
     """The Markdown page."""
     lines = [
         PAGE,
@@ -217,15 +265,16 @@ def page(all_found: Sequence[Comparison]) -> str:
             found.model,
             kib(found.floor.sram_bytes),
             kib(theirs.sram_bytes),
-            mega(found.floor.cycles),
-            "-" if ours is None else mega(ours.cycles),
-            mega(theirs.cycles),
-            f"{mega(found.ours[-1].cycles)} in {kib(found.ours[-1].sram_bytes)} KiB",
-            f"{mega(fastest.cycles)} in {kib(fastest.sram_bytes)} KiB",
+            millions(found.floor.cycles),
+            "-" if ours is None else millions(ours.cycles),
+            millions(theirs.cycles),
+            f"{millions(found.ours[-1].cycles)} in {kib(found.ours[-1].sram_bytes)} KiB",
+            f"{millions(fastest.cycles)} in {kib(fastest.sram_bytes)} KiB",
             f"{len(found.lost)} of {len(found.velas)}",
             f"{len(found.won)} of {len(found.velas)}",
         ]
         lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", inputs_table(curves).rstrip()]
     for found in all_found:
         lines += [
             "",
@@ -236,13 +285,8 @@ def page(all_found: Sequence[Comparison]) -> str:
         ]
         for who, size, cycles, estimate, verdict in rows_of(found):
             shown = f"**{who}**" if who == "ours" else f"Vela {who}"
-            lines.append(f"| {shown} | {kib(size)} | {mega(cycles)} | {mega(estimate)} | {verdict} |")
+            lines.append(f"| {shown} | {kib(size)} | {millions(cycles)} | {millions(estimate)} | {verdict} |")
     return "\n".join(lines) + "\n"
-
-
-def mega(cycles: int) -> str:
-    """Millions of cycles, to a thousandth."""
-    return f"{cycles / 1e6:.3f}"
 
 
 def main() -> int:
@@ -264,8 +308,10 @@ def main() -> int:
     print()
     for found in all_found:
         print(summary_of(found))
+    curves = {model.stem: input_curves(model) for model in named_models(args.models or INPUT_MODELS)}
+    print("\n" + inputs_table(curves))
     if args.docs:
-        args.docs.write_text(page(all_found), encoding="utf-8")
+        args.docs.write_text(page(all_found, curves), encoding="utf-8")
     return 3 if any(found.lost for found in all_found) else 0
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from end_to_end import network_of
-from ethoscade import SchedulingError
+from ethoscade import Curve, SchedulingError
 from ethoscade.pipeline.compiler import search
 from ethoscade.testing import inverted_residuals, tiny_conv
 
@@ -41,8 +42,24 @@ def test_a_comparison_counts_both_ways() -> None:
     found = frontiers.Comparison("m", ours, velas, (40, 45), 0.1)
     assert (found.won, found.lost) == ([velas[0]], [velas[1]])
     assert found.vela_floor == velas[0] and found.ours_within(19) == ours[0] and found.ours_within(9) is None
-    page = frontiers.page([found])
+    page = frontiers.page([found], {})
     assert "| 1 of 3 | 1 of 3 |" in page and "dominated by 1" in page
+
+
+def test_curves_of_inputs_are_told_by_floor_knee_and_fastest() -> None:
+    """Both in KiB and millions; behind the floor, cycles within the floor of whole inputs, if there are any."""
+    whole = curve((2048, 4_000_000), (3072, 1_000_000), (8192, 900_000))
+    rows = curve((1024, 9_000_000), (2048, 3_000_000), (8192, 950_000))
+    table = frontiers.inputs_table({"m": {"whole": whole, "rows": rows, "more": curve((4096, 800_000))}})
+    assert table.splitlines()[-3:] == [
+        "| m | whole | 2.0 | 4.000 | 4.000 | 3.0 | 1.000 | 8.0 | 0.900 | 3 |",
+        "| m | rows | 1.0 | 9.000 | 3.000 | 2.0 | 3.000 | 8.0 | 0.950 | 3 |",
+        "| m | more | 4.0 | 0.800 | - | 4.0 | 0.800 | 4.0 | 0.800 | 1 |",
+    ]
+
+
+def curve(*points: tuple[int, int]) -> Curve:
+    return Curve(points, 0, 0, 0, 0, 0.0, "complete", Fraction(1, 64), ())
 
 
 def test_a_comparison_is_written_as_a_table_and_drawn(tmp_path: Path) -> None:
