@@ -18,7 +18,7 @@ from pathlib import Path
 import ethoscade
 from ethoscade import ConfigError
 from ethoscade.testing import random_network
-from external_inputs import BUILT, MEMORY, MODELS, Row, mobilenet_v2
+from external_inputs import BUILT, MEMORY, MODELS, Row
 from harness import named_models, put_table
 
 from lower_bounds.sram import sram_bound
@@ -61,7 +61,7 @@ def main() -> int:
         models += [(model.stem, model) for model in named_models(files or MODELS)]
     models += [(f"random_{seed}", random_network(seed)) for count in drawn for seed in range(count)]
     if not args.models:
-        models.append((BUILT, mobilenet_v2()))
+        models += [(name, made()) for name, made in BUILT.items()]
     return put_table([(name, row(name, model)) for name, model in models], HEAD, PAGE if args.write else None)
 
 
