@@ -23,4 +23,11 @@ def model_paths() -> list[Path]:
     return sorted(folder.glob("*.tflite")) if folder else []
 
 
+def tosa_paths() -> list[Path]:
+    """Every TOSA file in the folder `tosa` beside the models, by name; empty if there are none."""
+    folder = model_folder()
+    return sorted((folder.parent / "tosa").glob("*.tosa")) if folder else []
+
+
+NO_TOSA = "no folder 'tosa' with .tosa files beside the models ($ETHOSCADE_MODELS)"
 NO_MODELS = "no models: set ETHOSCADE_MODELS to a folder of .tflite files"

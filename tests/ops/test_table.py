@@ -16,6 +16,7 @@ from ethoscade.frontend import read_tflite
 from ethoscade.frontend.operators import READERS
 from ethoscade.ir import DType, Graph
 from ethoscade.ir.operators import OPERATORS, KindTable, OperatorKind, keyed
+from ethoscade.ir.tosa_operators import TOSA_OPERATORS
 from ethoscade.judge import reference
 from ethoscade.lowering import FAMILIES, binary
 from ethoscade.rewrites import FOLDED, drop_dead, simplify
@@ -135,7 +136,7 @@ def test_a_part_of_a_table_is_imported_with_its_kinds() -> None:
 
 
 def test_attributes_of_the_table_are_those_of_the_network() -> None:
-    classes = {row.attributes for row in OPERATORS.values()} | {type(None)}
+    classes = {row.attributes for row in (*OPERATORS.values(), *TOSA_OPERATORS.values())} | {type(None)}
     # Operators of variables have no rows: no graph of a model has them, only a compiled file that is run as it is.
     assert classes - {None} == set(get_args(ir.Attrs)) - {ir.ResourceAttrs}
 

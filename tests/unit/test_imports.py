@@ -23,6 +23,7 @@ LIBRARIES = {
     # Runs in a process of its own; the schema alone is read where a file is changed.
     "ai_edge_litert": {"judge/litert_child.py", "sliding/file.py"},
     "distributed": {"sweeps/cluster.py"},
+    "tosa_reference_model": {"judge/tosa_child.py"},
     "matplotlib": {"page/pictures.py", "page/arena_plot.py"},
     "pyarrow": {"sweeps/files.py"},
     # All of it at once: compiling takes single names of it, by `ir.schema`.

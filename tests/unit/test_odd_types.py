@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tflite
 from ethoscade.errors import EthoscadeError, UnsupportedOperatorError, VerificationError
-from ethoscade.ir import DType, Graph, Operator, Quantisation, Tensor
+from ethoscade.ir import TFLITE_TYPES, DType, Graph, Operator, Quantisation, Tensor
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from reference_support import needs_litert
@@ -35,7 +35,7 @@ OPERATORS = {
 PAIRS = list(
     dict.fromkeys(
         itertools.chain.from_iterable(
-            ((d, d), (d, DType.INT8), (DType.INT8, d), (d, DType.FLOAT32), (DType.INT16, d)) for d in DType
+            ((d, d), (d, DType.INT8), (DType.INT8, d), (d, DType.FLOAT32), (DType.INT16, d)) for d in TFLITE_TYPES
         )
     )
 )

@@ -21,7 +21,7 @@ import flatbuffers
 import numpy as np
 
 from ..errors import CodegenError
-from ..ir import DType, Operator, Quantisation, Tensor, Variable, schema
+from ..ir import TFLITE_TYPES, DType, Operator, Quantisation, Tensor, Variable, schema
 from ..ir.opcodes import FIRST_NEW
 from ..ir.operators import own_outputs
 from . import provenance
@@ -43,7 +43,7 @@ _BUFFER_ALIGNMENT = 16
 _LARGEST_FILE_BYTES = 2**31 - 2**20
 
 # The schema's names are ours in capitals.
-_TENSOR_TYPES = {dtype: getattr(schema.TensorType, dtype.name) for dtype in DType}
+_TENSOR_TYPES: dict[DType, int] = {dtype: getattr(schema.TensorType, dtype.name) for dtype in TFLITE_TYPES}
 
 
 def operators_ahead(artifact: Artifact) -> int:

@@ -21,6 +21,12 @@ from flatbuffers.table import Table
 from ..errors import ModelFormatError
 
 IDENTIFIER = b"TFL3"
+TOSA_IDENTIFIER = b"TOSA"
+_OTHERS = {
+    TOSA_IDENTIFIER: ": a TOSA file, which `frontend.read_model` reads and the reference evaluates; compile the "
+    "TensorFlow Lite model of the network",
+    IDENTIFIER: ": a TensorFlow Lite file, which `frontend.read_model` reads",
+}
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -93,7 +99,7 @@ class CheckedTable(Table):  # type: ignore[misc]
         return int(_U16.unpack_from(self.Bytes, self._fields + vtable_offset)[0])
 
     def Indirect(self, off: int) -> int:
-        """The place that the reference at `off` points to."""
+        """The place to which the reference at `off` points."""
         target = off + int(self._unpack(_U32, off))
         if target >= len(self.Bytes):
             raise self.fail("a reference to byte", target)
@@ -149,18 +155,18 @@ def checked(accessor: Any, place: str, ledger: Ledger) -> Any:
     return accessor
 
 
-def open_root(accessor_type: Any, data: bytes, ledger: Ledger) -> Any:
-    """The file's root table as a checked accessor.
+def root_position(data: bytes, identifier: bytes, family: str) -> int:
+    """Where the root table of a file stands.
 
-    Raises `ModelFormatError` for a file too short, without the "TFL3" identifier, or with a root outside.
+    Raises `ModelFormatError` for a file too short, without the `identifier` of its `family`, or with a root outside.
     """
     if len(data) < 8:
+        raise ModelFormatError(f"the model has {len(data)} bytes: too short for a {family} file", value=len(data))
+    if data[4:8] != identifier:
+        known = _OTHERS.get(data[4:8], "")
         raise ModelFormatError(
-            f"the model has {len(data)} bytes: too short for a TensorFlow Lite file", value=len(data)
-        )
-    if data[4:8] != IDENTIFIER:
-        raise ModelFormatError(
-            f"the model does not carry the identifier 'TFL3' of TensorFlow Lite files; bytes 4 to 7 are {data[4:8]!r}",
+            f"the model does not carry the identifier '{identifier.decode()}' of {family} files; bytes 4 to 7 are "
+            f"{data[4:8]!r}{known}",
             value=data[4:8],
         )
     root = int(_U32.unpack_from(data, 0)[0])
@@ -168,6 +174,15 @@ def open_root(accessor_type: Any, data: bytes, ledger: Ledger) -> Any:
         raise ModelFormatError(
             f"the model's root is at byte {root}, the file has {len(data)}; it is damaged or truncated", value=root
         )
+    return root
+
+
+def open_root(accessor_type: Any, data: bytes, ledger: Ledger) -> Any:
+    """The file's root table as a checked accessor.
+
+    Raises `ModelFormatError` for a file too short, without the "TFL3" identifier, or with a root outside.
+    """
+    root = root_position(data, IDENTIFIER, "TensorFlow Lite")
     accessor = accessor_type()
     accessor.Init(data, root)
     return checked(accessor, "model", ledger)

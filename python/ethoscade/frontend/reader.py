@@ -6,17 +6,16 @@ Owns the pipeline from bytes to `ir.Graph` and the checks that concern more than
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import EthoscadeError, ModelFormatError, UnsupportedOperatorError
+from ..errors import ModelFormatError, UnsupportedOperatorError
 from ..ir import ETHOS_U, DType, Graph, Operator, Tensor, schema
 from ..util.frozen import FrozenMap
 from .flatbuffer import MAX_ENTRIES, Ledger, children, integers, open_root
 from .operators import read_kinds, read_operators
-from .source import load
+from .source import read_source
 from .state import File, check_readers, handles, separate
 from .tensors import Bytes, read_buffers, read_tensors
 
@@ -36,19 +35,7 @@ def read_tflite(source: str | os.PathLike[str] | bytes, name: str | None = None)
     `UnsupportedOperatorError` for a model that is not quantised or has elements without a fixed layout, and
     `ConfigError` for a `source` that is neither path nor bytes.
     """
-    data, found_name = load(source)
-    try:
-        return _read(data, name or found_name)
-    except ModelFormatError as error:
-        # A command may read several files: which one is at fault?
-        if isinstance(source, (str, os.PathLike)):
-            error.args = (f"'{os.fsdecode(source)}': {error}",)
-        raise
-    except EthoscadeError:
-        raise
-    except (struct.error, ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as error:
-        # The checks below this line should leave nothing to be caught; whatever slips through is still the file's.
-        raise ModelFormatError(f"model '{name or found_name}' is damaged: {error}", value=str(error)) from error
+    return read_source(source, name, read_bytes)
 
 
 def tensor_counts(source: bytes) -> tuple[int, ...]:
@@ -58,7 +45,8 @@ def tensor_counts(source: bytes) -> tuple[int, ...]:
     return tuple(int(subgraph.TensorsLength()) for subgraph in subgraphs)
 
 
-def _read(data: bytes, name: str) -> Graph:
+def read_bytes(data: bytes, name: str) -> Graph:
+    """The graph of a file's bytes. Raises as `read_tflite`."""
     ledger = Ledger(len(data))
     model = open_root(schema.Model, data, ledger)
     version = int(model.Version())

@@ -1,15 +1,19 @@
 """Where a model comes from: a path or bytes, as immutable bytes and a name.
 
-Owns the messages about files that are not there or cannot be read. Does not look inside them.
+Owns the messages about files that are not there or cannot be read, and what readers' errors have in common. Does not
+look inside files.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import ConfigError, ModelFormatError
+from ..errors import ConfigError, EthoscadeError, ModelFormatError
+from ..ir import Graph
 
 # FlatBuffers address 2 GiB; larger files keep their buffers behind the FlatBuffer, which nobody does for an NPU.
 MAX_FILE_BYTES = 2**31
@@ -50,3 +54,23 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> tup
         raise ModelFormatError(f"cannot read '{path}': {error.strerror or error}", value=path) from error
     except ValueError as error:
         raise ModelFormatError(f"cannot read {path!r}: not a valid path", value=path) from error
+
+
+def read_source(source: str | os.PathLike[str] | bytes, name: str | None, read: Callable[[bytes, str], Graph]) -> Graph:
+    """What `read` makes of the model's bytes and its name: `name`, else its file's.
+
+    Raises what `load` and `read` raise; an error of a file that has a path begins with it.
+    """
+    data, found_name = load(source)
+    try:
+        return read(data, name or found_name)
+    except ModelFormatError as error:
+        # A command may read several files: which one is at fault?
+        if isinstance(source, (str, os.PathLike)):
+            error.args = (f"'{os.fsdecode(source)}': {error}",)
+        raise
+    except EthoscadeError:
+        raise
+    except (struct.error, ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as error:
+        # The readers' checks should leave nothing to be caught; whatever slips through is still the file's.
+        raise ModelFormatError(f"model '{name or found_name}' is damaged: {error}", value=str(error)) from error

@@ -51,6 +51,7 @@ from .graph import (
 from .tensor import (
     EIGHT_BIT,
     QUANTISED,
+    TFLITE_TYPES,
     Activation,
     Array,
     DType,
@@ -63,6 +64,7 @@ __all__ = [
     "EIGHT_BIT",
     "ETHOS_U",
     "QUANTISED",
+    "TFLITE_TYPES",
     "Activation",
     "AddAttrs",
     "ArgMaxAttrs",

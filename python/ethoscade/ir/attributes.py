@@ -11,6 +11,7 @@ from dataclasses import field
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
 from .tensor import Activation, Array
+from .tosa import TosaAttrs
 
 
 @dataclass(frozen=True)
@@ -349,5 +350,6 @@ Attrs = (
     | SplitAttrs
     | ConcatenationAttrs
     | ResourceAttrs
+    | TosaAttrs
     | None
 )

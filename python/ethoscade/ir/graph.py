@@ -22,8 +22,9 @@ _Class = TypeVar("_Class")
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator. `kind` is TFLite's builtin name (or a custom operator's code); an absent optional input is None.
+    """One operator. `kind` is TFLite's builtin name, a custom operator's code, or TOSA's name ("tosa.conv2d").
 
+    An absent optional input is None.
     `attrs` is None for kinds without attributes of interest and for kinds the frontend only carries along.
     `source_index` is the operator's place in the file it came from, None for one that a rewrite made.
     `opaque` says that the frontend did not look into it: it can only stay on the CPU, for the reason given.

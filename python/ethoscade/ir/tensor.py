@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class DType(enum.Enum):
-    """Element type of a tensor; the value is NumPy's name for it."""
+    """Element type of a tensor; the value is NumPy's name for it, but for int48: NumPy keeps that in int64."""
 
     INT8 = "int8"
     UINT8 = "uint8"
@@ -31,6 +31,7 @@ class DType(enum.Enum):
     UINT16 = "uint16"
     INT32 = "int32"
     UINT32 = "uint32"
+    INT48 = "int48"
     INT64 = "int64"
     UINT64 = "uint64"
     FLOAT16 = "float16"
@@ -43,11 +44,11 @@ class DType(enum.Enum):
     @cached_property
     def numpy(self) -> np.dtype:
         """The NumPy dtype."""
-        return np.dtype(self.value)
+        return np.dtype("int64" if self is DType.INT48 else self.value)
 
     @cached_property
     def size_bytes(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element in memory."""
         return self.numpy.itemsize
 
     @property
@@ -63,9 +64,14 @@ class DType(enum.Enum):
     @cached_property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer type."""
+        if self is DType.INT48:
+            return -(1 << 47), (1 << 47) - 1
         info = np.iinfo(self.value)
         return int(info.min), int(info.max)
 
+
+TFLITE_TYPES = tuple(dtype for dtype in DType if dtype is not DType.INT48)
+"""The types of TensorFlow Lite files."""
 
 EIGHT_BIT = (DType.INT8, DType.UINT8)
 """The types that most kernels compute with."""

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ..codegen.c_kernels import KERNELS, CKernel
-from ..ir import Activation, DType
+from ..ir import TFLITE_TYPES, Activation, DType
 from ..ir.operators import OPERATORS, OperatorKind
 from ..judge.judges import NOBODY_JUDGES
 from ..lowering import FAMILIES, Family
@@ -88,15 +88,15 @@ def _types_of(family: Family) -> Sequence[DType]:
 def _in_c(kernels: Sequence[CKernel]) -> str:
     """The types that stay what they are, then what becomes of others; all types of a kind that keeps some stay."""
     pairs = {pair for kernel in kernels for pair in kernel.types or ()}
-    kept = [dtype for dtype in DType if (dtype, dtype) in pairs]
+    kept = [dtype for dtype in TFLITE_TYPES if (dtype, dtype) in pairs]
     if not {source for source, _ in pairs} <= set(kept):
         kept = []
     found = ["any type"] if any(kernel.types is None for kernel in kernels) else []
     found += [_types(kept)] if kept else []
-    for target in DType:
-        sources = [dtype for dtype in DType if (dtype, target) in pairs and not (dtype is target and kept)]
+    for target in TFLITE_TYPES:
+        sources = [dtype for dtype in TFLITE_TYPES if (dtype, target) in pairs and not (dtype is target and kept)]
         if sources:
-            found.append(f"{'any type' if len(sources) == len(DType) else _types(sources)} to {target.value}")
+            found.append(f"{'any type' if len(sources) == len(TFLITE_TYPES) else _types(sources)} to {target.value}")
     return "; ".join(found)
 
 

@@ -2,8 +2,8 @@
 
 Owns the evaluation of `ir.Graph`s and the table of meanings; the kinds that a file knows stand at its end. Bit-exact
 with LiteRT's reference kernels (`BUILTIN_REF`), except where TensorFlow Lite Micro is the rule, as `judges` lists it:
-its rounding in int8 FULLY_CONNECTED, its sums of signed values. Knows nothing of schedules, NPU encodings or
-interpreters.
+its rounding in int8 FULLY_CONNECTED, its sums of signed values. TOSA's operators follow their specification. Knows
+nothing of schedules, NPU encodings or interpreters.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ from . import (
 )
 from .binary import undefined_factor
 from .fixed_point import NoKernelResult
-from .meaning import bias_place
+from .meaning import ReferenceKernel, bias_place
+from .tosa import TOSA_MEANINGS
 
 __all__ = [
-    "MEANINGS", "Run", "bias_place", "is_known", "run", "run_operator", "run_steps", "undefined_factor", "why_unknown",
+    "MEANINGS", "TOSA_MEANINGS", "Run", "bias_place", "is_known", "run", "run_operator", "run_steps",
+    "undefined_factor", "why_unknown",
 ]  # fmt: skip
 
 MEANINGS = keyed(
@@ -73,8 +75,13 @@ def is_known(graph: Graph, operator: Operator) -> bool:
 
 def why_unknown(graph: Graph, operator: Operator) -> str | None:
     """Why `run_operator` cannot evaluate such an operator, or None."""
-    meaning = MEANINGS.get(operator.kind)
+    meaning = _meaning(operator.kind)
     return "nothing here computes operators of its kind" if meaning is None else meaning.outside(graph, operator)
+
+
+def _meaning(kind: str) -> ReferenceKernel | None:
+    """What operators of a kind compute, of either file format."""
+    return TOSA_MEANINGS.get(kind) or MEANINGS.get(kind)
 
 
 def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Array]) -> dict[int, Array]:
@@ -87,7 +94,8 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
     `ModelFormatError` when an input has no value or the output's shape does not hold the result.
     """
     op = graph.operators[operator] if isinstance(operator, int) else operator
-    if (why := why_unknown(graph, op)) is not None:
+    meaning, why = _meaning(op.kind), why_unknown(graph, op)
+    if meaning is None or why is not None:
         raise UnsupportedOperatorError(
             f"operator '{op.name}' ({op.kind}) has no reference in ethoscade: {why}",
             operator=op.name,
@@ -95,11 +103,10 @@ def run_operator(graph: Graph, operator: Operator | int, values: Mapping[int, Ar
         )
     inputs = [None if t is None else _value(graph.tensors[t], t, op, values) for t in op.inputs]
     try:
-        result = MEANINGS[op.kind].evaluate(graph, op, inputs)
+        result = meaning.evaluate(graph, op, inputs)
     except NoKernelResult as error:
         raise UnsupportedOperatorError(
-            f"operator '{op.name}' ({op.kind}): {error}; the references define no result, and devices differ; convert "
-            f"the model with scales that are nearer to each other",
+            f"operator '{op.name}' ({op.kind}): {error}; {error.advice}",
             operator=op.name,
             constraint="defined result",
         ) from error

@@ -20,7 +20,12 @@ LARGEST_WIDE_SHIFT = 14
 
 
 class NoKernelResult(ValueError):
-    """The kernels' arithmetic has no defined result here."""
+    """The kernels' arithmetic has no defined result here. `advice` says what that means, and what to do."""
+
+    advice = (
+        "the references define no result, and devices differ; convert the model with scales that are nearer to each "
+        "other"
+    )
 
 
 def wrap(x: Int64) -> Int64:
