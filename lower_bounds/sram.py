@@ -83,6 +83,8 @@ class GroupBounds:
     """The bounds of groups of one problem."""
 
     def __init__(self, problem: Problem) -> None:
+        if any(part.take_rows is not None for part in problem.specs):
+            raise ValueError("an output that is taken row by row is not bounded")
         self.needs = LineNeeds(problem)
         self.parts, self.tensors, self.maker = problem.specs, problem.tensors, self.needs.maker
         self.readers: list[list[int]] = [[] for _ in self.tensors]
