@@ -9,7 +9,7 @@ use super::item::Item;
 use super::limits::{MAX_STEP_LOOKS, MAX_TABLE_ENTRIES};
 use crate::util::interrupt;
 
-/// Most items of a graph: its table of bits takes a byte for each entry of other tables, two megabytes.
+/// Most items of a graph: its table of bits takes a byte for each entry of other tables, four megabytes.
 const MAX_VERTICES: usize = (8 * MAX_TABLE_ENTRIES).isqrt();
 /// Number of greedy cliques before the search, each from one item.
 const MAX_SEEDS: usize = 64;

@@ -2,8 +2,8 @@
 
 /// A problem of more buffers is large: each step of its searches takes long.
 pub(crate) const LARGE_PROBLEM_BUFFERS: usize = 500;
-/// Most entries of a table, such as pairs of items or cells of sections: some fifty megabytes.
-pub(crate) const MAX_TABLE_ENTRIES: usize = 1 << 21;
+/// Most entries of a table, such as pairs of items or cells of sections: some hundred megabytes.
+pub(crate) const MAX_TABLE_ENTRIES: usize = 1 << 22;
 /// Most looks of a step outside the searches that iterations bound: some ten milliseconds.
 pub(crate) const MAX_STEP_LOOKS: u64 = 1 << 24;
 /// Most looks of one search, over all its moves or nodes: some seconds.
