@@ -177,6 +177,12 @@ _CAMERA = """  {{
         status = {prefix}_step(&job);
       }}
     }}
+    /* A beginning that is refused leaves no run, whatever the job held. */
+    memset(&job, 0xA5, sizeof job);
+    if ({refused}) {{
+      status = {prefix}_begin(&job, {absent});
+      if (status >= 0 || {prefix}_step(&job) >= 0) return -99;
+    }}
     status = {prefix}_begin(&job, {arguments});
     while (status == {macro}_RUNNING) {{
 {moved}      ++*polls;
@@ -215,8 +221,10 @@ def _camera(module: Module, arguments: Sequence[str], given_up: int) -> str:
         declared += ["const uint8_t* made;", "uint8_t* to = (uint8_t*)out[0];"]
         moved += _TAKE.format(**names)
     lines = "\n".join(f"    {line}" for line in declared)
+    absent = ["NULL" if argument in ("&inputs", "&outputs") else argument for argument in arguments]
     return _CAMERA.format(
-        **names, arguments=", ".join(arguments), given_up=given_up, declared=lines, moved=moved
+        **names, arguments=", ".join(arguments), given_up=given_up, declared=lines, moved=moved,
+        absent=", ".join(absent), refused=int(absent != arguments),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from command_line_support import Capture, run, run_json, written
 from end_to_end import network_of
 from ethoscade import CodegenError, ConfigError
 from ethoscade.codegen.artifact import FeedCall, NpuCall, TakeCall
+from ethoscade.ir import Quantisation
 from ethoscade.judge import reference
 from ethoscade.judge.verification import random_inputs
 from ethoscade.pipeline.compiled import Compiled
@@ -244,7 +245,8 @@ def test_reports_say_how_it_leaves(tmp_path: Path, capfd: Capture) -> None:
     assert report["arrival"] is None and 0 < departure["longest_cycles"] < departure["first_cycles"]
     page = tmp_path / "report.html"
     _, text, _ = run([*arguments, "--explain", "--report", str(page)], capfd)
-    assert "12 takes of 2 rows (1,280 bytes); 1,280 bytes are held" in text and "before the first" in text
+    assert "12 takes of at most 2 rows (1,280 bytes); 1,280 bytes are held" in text and "before the first" in text
+    assert "(arena, inputs and held rows of the output included)" in text
     assert "rows taken 'conv_2d3': 12 x 2x20x32, " in text and page.stat().st_size > 10_000
     listed = run_json(["frontier", model, "--stream-output", "2"], capfd)
     # C counts whole cache lines.
@@ -298,6 +300,52 @@ def test_what_cannot_be_taken_row_by_row_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         ethoscade.compile(model(), **{"stream_output": 2, **options})
+
+
+def kept() -> bytes:
+    """The output is what the next run begins with, under another name."""
+    b = ModelBuilder("kept")
+    total = b.variable((1, 8, 6, 8), Quantisation((0.1,), (0,)))
+    made = b.add(total, b.input((1, 8, 6, 8), name="input"), output=total.quantisation)
+    b.assign(total, made)
+    b.output(b.reshape(made, (1, 48, 8)))
+    return b.build()
+
+
+def test_an_output_that_is_kept_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"output 'reshape\d*' of .* is kept as state, as a whole"):
+        ethoscade.compile(kept(), stream_output=2)
+
+
+def test_state_may_lie_where_a_streamed_output_lay(tmp_path: Path) -> None:
+    """At the end of a run rows that were taken are gone: what is copied over them then does no harm."""
+    b, scale = ModelBuilder("over_rows"), Quantisation((0.1,), (0,))
+    total = b.variable((1, 8, 6, 8), scale)
+    x = b.leaky_relu(b.input((1, 8, 6, 8), name="input"), output=scale)
+    made = b.conv2d(b.add(x, total, output=scale), 8, 3)
+    b.assign(total, x)
+    b.output(made)
+    for optimise in ("size", "fastest"):
+        compiled = ethoscade.compile(b.build(), optimise=optimise, stream_output=2)
+        steps = [random_inputs(compiled.source, seed) for seed in (1, 2, 3)]
+        expected = reference.run_steps(compiled.source, steps)
+        with host_c.HostLibrary(compiled.artifact) as library:
+            for ran, step in zip(library.run_steps(steps), expected, strict=True):
+                assert all(np.array_equal(ran.outputs[key], value) for key, value in step.outputs.items())
+
+
+def test_headers_say_what_becomes_of_rows(tmp_path: Path) -> None:
+    said = {}
+    for name, ways in (("in", {"stream_input": 2}), ("out", {"stream_output": 2}), ("both", WAYS[1])):
+        found = ethoscade.compile(segmentation(), optimise="size", line_bytes=32, **ways).write_c(tmp_path / name)
+        header = next(path for path in found.values() if path.suffix == ".h").read_text()
+        said[name] = " ".join(header.replace("\n * ", " ").split())
+    unread = "What is left of the input is not looked at."
+    assert [unread in said[name] for name in said] == [True, False, True]
+    assert ["_ROWS_AT_ONCE" in said[name] for name in said] == [True] * 3
+    copied = "_begin copies inputs to their places"
+    assert [copied in said[name] for name in said] == [False, True, False]
+    assert "`rows` of the other is 0" in said["both"]
 
 
 def test_a_border_of_floats_is_the_callers() -> None:

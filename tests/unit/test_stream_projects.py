@@ -122,6 +122,25 @@ def test_damaged_feeds_are_found(damage: Callable[[list[dict[str, object]]], Non
         description.read(made.folder)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda takes: takes.pop(3), lambda takes: takes[-1].update(end=takes[-1]["end"] - 1),
+        lambda takes: takes[1].update(begin=0), lambda takes: takes[2].update(end=takes[2]["begin"] - 640),
+        lambda takes: takes[0].update(offset=1 << 40), lambda takes: takes[0].update(call=takes[1]["call"]),
+    ],
+)  # fmt: skip
+def test_damaged_takes_are_found(damage: Callable[[list[dict[str, int]]], None], tmp_path: Path) -> None:
+    artifact = ethoscade.compile(segmentation(), optimise="size", stream_output=2).artifact
+    made = folder.make(HOST, tmp_path / "project", artifact, COptions())
+    assert description.read(made.folder) == made.description
+    told = json.loads((made.folder / description.FILE).read_text())
+    damage(told["takes"])
+    (made.folder / description.FILE).write_text(json.dumps(told))
+    with pytest.raises(ProjectError, match="is damaged"):
+        description.read(made.folder)
+
+
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_run_stands_between_rows(tmp_path: Path, ahead: bool) -> None:
     """At any call, also at one that wants rows; rows that come a feed too late are noticed."""

@@ -57,8 +57,9 @@ class Departure:
     def lines(self, clock_hz: float) -> list[tuple[str, str]]:
         """The same in words of a report, for an NPU of this clock."""
         takes = "a take" if self.takes == 1 else f"{self.takes:,} takes"
+        most = "at most " if self.takes > 1 < self.rows else ""
         return [
-            ("output leaves", f"{takes} of {_rows(self.rows, self.row_bytes)}; {_held(self.held_bytes)}"),
+            ("output leaves", f"{takes} of {most}{_rows(self.rows, self.row_bytes)}; {_held(self.held_bytes)}"),
             ("  before the first", _time(self.first_cycles, clock_hz)),
             ("  between takes", f"the NPU works {_time(self.longest_cycles, clock_hz)} at most"),
         ]

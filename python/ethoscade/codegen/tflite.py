@@ -55,7 +55,7 @@ def operators_ahead(artifact: Artifact) -> int:
 def write(artifact: Artifact, *, to_play: bool = False) -> bytes:
     """The bytes of the .tflite file for `artifact`; `to_play` operators on the CPU from alone, wherever tensors lie.
 
-    Raises `CodegenError` for a CPU operator that cannot be carried over, external or streamed inputs, or a file
+    Raises `CodegenError` for a CPU operator that cannot be carried over, external inputs, rows handed over, or a file
     beyond the format's 2 GiB, `ModelFormatError` for one whose options are damaged.
     """
     if artifact.external and not to_play:

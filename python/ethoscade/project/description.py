@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -284,20 +284,25 @@ def _parsed(told: Any) -> Description:
     lists["cmsis_nn_sources"] = tuple(told.get("cmsis_nn_sources", ()))
     for name, end in (("feeds", "inputs"), ("takes", "outputs")):
         told[name] = tuple(RowsPlace(**rows) for rows in told.get(name, ()))
-        _check_rows(name, told[name], len(told["calls"]), len(told[end]))
+        _check_rows(name, told, [place for place in told["tensors"] if place.name in told[end]])
     return Description(**{**told, **lists})
 
 
-def _check_rows(name: str, places: tuple[RowsPlace, ...], calls: int, ends: int) -> None:
-    """Raises `ValueError` for what no artefact has."""
+def _check_rows(name: str, told: Mapping[str, Any], ends: Sequence[TensorPlace]) -> None:
+    """Raises `ValueError` for rows that are not those of one of `ends`, one after the other, in the arena."""
+    places: tuple[RowsPlace, ...] = told[name]
     numbers = [number for rows in places for number in astuple(rows)]
     if any(type(number) is not int or number < 0 for number in numbers):
         raise ValueError(f"its {name} are not whole numbers")
-    behind = [rows.call for rows in places]
-    if places and (behind != sorted(set(behind)) or behind[-1] >= calls or ends != 1):
-        raise ValueError(
-            f"its {name} are not those of its calls and its one {'input' if name == 'feeds' else 'output'}"
-        )
+    if not places:
+        return
+    behind, borders = [rows.call for rows in places], [0, *(rows.end for rows in places)]
+    in_order = behind == sorted(set(behind)) and behind[-1] < len(told["calls"])
+    in_turn = [rows.begin for rows in places] == borders[:-1] and borders == sorted(set(borders))
+    in_arena = all(rows.offset + rows.end - rows.begin <= told["arena_bytes"] for rows in places)
+    is_whole = len(ends) == 1 and (borders[-1] == ends[0].stored_bytes if name == "takes" else True)
+    if not (in_order and in_turn and in_arena and is_whole):
+        raise ValueError(f"its {name} are not those of its calls and of one tensor in its arena")
 
 
 def _place(told: Any) -> TensorPlace:

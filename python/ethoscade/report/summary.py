@@ -262,12 +262,7 @@ def compile_text(
         *_board_rows(target),
         ("budget", "none" if compiled.budget_bytes is None else _size(compiled.budget_bytes)),
         *_memory_rows(compiled),
-        *(
-            line
-            for of in (compiled.arrival, compiled.departure)
-            if of is not None
-            for line in of.lines(target.core_clock_hz)
-        ),
+        *_handover_rows(compiled),
         ("flash", _size(compiled.flash_bytes)),
     ]
     if target.has_npu:
@@ -308,12 +303,9 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
             in_use,
             ("arena", f"{arena}  (inputs and outputs included)"),
         ]
-    curve, inputs = compiled.curve, compiled.target.inputs
-    included = "inputs and outputs included" if inputs is None else f"outputs included; inputs lie in {inputs.name}"
-    if compiled.target.streaming is not None:
-        included = "outputs and the rows of the input that are held included"
+    curve = compiled.curve
     return [
-        ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, {included})"),
+        ("SRAM", f"{_size(compiled.sram_bytes)}  (arena, {_included(compiled.target)})"),
         in_use,
         (
             "  floor",
@@ -323,6 +315,14 @@ def _memory_rows(compiled: Compiled) -> list[tuple[str, str]]:
         ("  without cascades", _size(curve.uncascaded_bytes)),
         *_choice_rows(compiled),
     ]
+
+
+def _included(target: Target) -> str:
+    """Which inputs and outputs are counted."""
+    outputs = "outputs" if target.taken_rows is None else "held rows of the output"
+    if target.inputs is not None:
+        return f"{outputs} included; inputs lie in {target.inputs.name}"
+    return f"{'inputs' if target.streaming is None else 'held rows of the input'} and {outputs} included"
 
 
 def _choice_rows(compiled: Compiled) -> list[tuple[str, str]]:

@@ -110,7 +110,7 @@ class StreamedRun:
         if not isinstance(taken, TakenRows):
             raise ConfigError(self._refusal("no rows are ready"))
         self._go_on(None)
-        found = np.frombuffer(taken.rows, self._artifact.graph.tensors[taken.call.tensor].dtype.numpy)
+        found: Array = np.frombuffer(taken.rows, self._artifact.graph.tensors[taken.call.tensor].dtype.numpy).copy()
         return found.reshape(taken.call.rows, -1)
 
     def _refusal(self, nothing: str) -> str:

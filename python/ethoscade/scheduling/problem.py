@@ -29,7 +29,7 @@ from ..lowering.npu import (
     absorbed_operators,
     tables_of,
 )
-from ..lowering.te import Access, Axis, Compute, Propagator, index, propagator
+from ..lowering.te import Propagator
 from ..targets.target import Memories, Streaming, Target
 from ..util.frozen import FrozenMap
 from ..util.records import dataclass
@@ -447,17 +447,13 @@ def _joint_part(parts: Sequence[PartSpec], makes: Sequence[FeatureMap]) -> PartS
     return PartSpec(parts[0].name, inputs, parts[0].outputs, whole)
 
 
-def _identity() -> Propagator:
-    axes = tuple(Axis(name, 1) for name in "nhwc")
-    read = Access(0, (index(n=1), index(h=1), index(w=1), index(c=1)), (1, 1, 1, 1))
-    return propagator(Compute("opaque", (axes[0], axes[1], axes[2], axes[3]), (), (read,)), read)
-
-
 def _opaque_part(
     graph: Graph, operator: int, ids: Mapping[int, int], tensors: Sequence[TensorSpec], memory: CallMemory
 ) -> PartSpec:
     op = graph.operators[operator]
     reads = [t for t in op.inputs if t is not None and t in ids]
-    inputs = tuple(InputSpec(ids[t], _identity(), tensors[ids[t]].plane, tensors[ids[t]].pixel_bytes) for t in reads)
+    inputs = tuple(
+        InputSpec(ids[t], Propagator.identity(), tensors[ids[t]].plane, tensors[ids[t]].pixel_bytes) for t in reads
+    )
     made = tuple(ids[t] for t in op.outputs if ids[t] not in {read.tensor for read in inputs})
     return PartSpec(op.name, inputs, made, None, memory.workspace_bytes, memory.overlay)

@@ -65,7 +65,7 @@ def streamed_output(graph: Graph) -> int:
     """The index of the streamed output.
 
     Raises `ConfigError` for a network with another number of outputs than one, and for an output without a
-    maker, or kept as state.
+    maker.
     """
     made = list(dict.fromkeys(graph.handed_out))
     if len(made) != 1:
@@ -79,10 +79,6 @@ def streamed_output(graph: Graph) -> int:
         raise ConfigError(
             f"output '{tensor.name}' of '{graph.name}' is {what}, which no operator makes; leave stream_output out"
         )
-    if any(made[0] in (variable.before, variable.after) for variable in graph.variables):
-        raise ConfigError(
-            f"output '{tensor.name}' of '{graph.name}' is kept as state, as a whole; leave stream_output out"
-        )
     return made[0]
 
 
@@ -94,15 +90,21 @@ def as_it_leaves(
     `numbers` are the dense ids of both tensors. Raises `ConfigError` for an output of one row, and for one that an
     operator on the CPU makes, as a whole.
     """
+    output = graph.tensors[streamed_output(graph)]
     if maker.kernel is None:
+        border = "with io='int8' (--io int8) a DEQUANTIZE at the border is the caller's, else "
         raise ConfigError(
-            f"operator '{maker.name}' on the CPU makes output '{tensor.name}' as a whole; with io='int8' (--io int8) a "
-            f"DEQUANTIZE at the border is the caller's, else leave stream_output out"
+            f"operator '{maker.name}' on the CPU makes output '{output.name}' as a whole; "
+            f"{border if output.dtype.is_float else ''}leave stream_output out"
+        )
+    if tensor.updates is not None or tensor.is_state:
+        raise ConfigError(
+            f"output '{output.name}' of '{graph.name}' is kept as state, as a whole; leave stream_output out"
         )
     height, width = tensor.plane
     if height == 1:
         raise ConfigError(
-            f"output '{tensor.name}' of '{graph.name}' has a single row, of {width} pixels, which is made at once; "
+            f"output '{output.name}' of '{graph.name}' has a single row, of {width} pixels, which is made at once; "
             f"leave stream_output out"
         )
     number, left = numbers

@@ -5,6 +5,7 @@ Owns the order and the words of the header; what is said of memory, statuses and
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from ..operations import INPUT_REGION
@@ -183,14 +184,17 @@ def _run(module: Module) -> str:
     alone = "Not reentrant: every run uses the same arena." if not module.has_pools else (
         "Reentrant in different pools."
     )  # fmt: skip
-    return f"/* Run the network once; returns a status. {ends}\n * {alone} */\n{begun}{parameters});"
+    said = f"Run the network once; returns a status. {ends}"
+    lines = "\n * ".join(textwrap.wrap(said, 116, break_on_hyphens=False)) if module.is_streamed else said
+    return f"/* {lines}\n * {alone} */\n{begun}{parameters});"
 
 
 def _maps(module: Module) -> str:
     prefix, parameter = module.prefix, memory_parameter(module)
     if module.takes:
-        return f"""/* Where inputs and outputs lie in the arena, NULL for those whose rows are handed over.
- * Inputs must be filled again before every run. */
+        filled = "" if module.feeds or module.external else " Inputs must be filled again before every run."
+        return f"""/* Where inputs and outputs lie in the arena; NULL for what lies elsewhere or is handed over row by
+ * row.{filled} */
 struct {prefix}_inputs {prefix}_map_inputs({parameter});
 struct {prefix}_outputs {prefix}_map_outputs({parameter});"""
     if module.artifact.elsewhere:

@@ -174,8 +174,8 @@ def make(artifact: Artifact, options: COptions) -> Module:
             f"'{graph.variables[0].name}'): it cannot share the arena with other networks; compile it by itself"
         )
     if (options.has_graph and artifact.elsewhere) or (options.workspace_io and artifact.external):
-        choice = "workspace_io, by which inputs stay in the arena," if options.workspace_io else "executor 'graph'"
-        is_streamed = bool(artifact.feeds or artifact.takes)
+        choice = "executor 'graph'" if options.has_graph else "workspace_io, by which inputs stay in the arena,"
+        is_streamed = options.has_graph and artifact.handovers
         does = "has rows handed over while it runs" if is_streamed else "reads its inputs in a memory of their own"
         raise CodegenError(f"'{artifact.name}' {does}, which {choice} has no word for: leave one of the two out")
     outer = {index: graph.tensors[index].name for index in (*graph.given, *graph.handed_out)}

@@ -16,12 +16,13 @@ from .module import Module
 def macros(module: Module) -> str:
     """How many rows are handed over, and how long they are; "" where all is there as a whole."""
     found = []
-    for calls, does in ((module.feeds, "arrive in"), (module.takes, "are taken of")):
+    arrive, leave = "Rows that arrive in a run", "Rows that leave in a run"
+    unread = "\n * What is left of the input is not looked at."
+    for calls, what, rest in ((module.feeds, arrive, unread), (module.takes, leave, "")):
         if not calls:
             continue
         name = f"{module.macro}_{module.tensor_names[calls[0].tensor].upper()}"
-        rest = "\n * What is left of the input is not looked at." if calls is module.feeds else ""
-        found.append(f"""/* Rows that {does} a run, how many at most at a time, and bytes of a row.{rest} */
+        found.append(f"""/* {what}, how many at most at a time, and bytes of a row.{rest} */
 #define {name}_ROWS {sum(call.rows for call in calls)}
 #define {name}_ROWS_AT_ONCE {max(call.rows for call in calls)}
 #define {name}_ROW_BYTES {calls[0].row_bytes}""")
@@ -65,12 +66,16 @@ def _comment(module: Module) -> str:
     if module.takes:
         said.append(f"{prefix}_take returns where the next `rows` rows of the output lie, until {prefix}_step goes on.")
     if module.feeds and module.takes:
-        said.append("One of the two has rows: of the other, `rows` is 0.")
+        said.append("Where one of the two has rows, `rows` of the other is 0.")
+    if not module.feeds and not module.external and not module.options.workspace_io:
+        said.append(f"{prefix}_begin copies inputs to their places, but for a pointer to these.")
     said.append(
         "The first row lies at `where`, each other one `stride` bytes behind the one before. A step waits for the NPU. "
         "Between two of them the NPU and its driver are free for others; the arena is not, until the end. To give a "
         "run up, begin another. After a negative status the run has ended."
     )
+    if module.has_state:
+        said.append(f"Variables keep what a run that was given up made of them, until {prefix}_reset.")
     return "/* " + "\n * ".join(textwrap.wrap(" ".join(said), 116, break_on_hyphens=False)) + " */"
 
 
@@ -96,7 +101,7 @@ def row(module: Module, call: FeedCall | TakeCall) -> str:
 
 
 def functions(module: Module, begin_parameters: Sequence[str], run_parameters: Sequence[str]) -> str:
-    """The functions that begin and step, and the run of a whole input; parameters by type and name."""
+    """The functions that begin and step, and the run of whole tensors; parameters by type and name."""
     pointers = [_where(module, name, pointer) for name, pointer in _handovers(module)]
     parts = [_begin(module, begin_parameters), *pointers, _step(module)]
     if not module.options.workspace_io:
@@ -161,6 +166,7 @@ int32_t {prefix}_begin({parameters})
   if (job == NULL) {{
     return {missing};
   }}
+  job->call = {macro}_CALLS + 1;
   status = {prefix}_open({arguments});
   return status == {ok} ? {prefix}_go_on(job) : status;
 }}"""

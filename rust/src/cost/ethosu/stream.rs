@@ -110,7 +110,7 @@ impl Listener for Vec<Sent> {
     }
 }
 
-/// Cycles of all NPU runs of a program, one after the other; calls and feeds take no time but end a run.
+/// Cycles of all NPU runs of a program, one after the other; calls and handovers take no time but end a run.
 pub fn cycles(graph: &CascaderGraph, npu: &EthosU, program: &Program, placement: &Placement, memo: &mut Memo) -> u64 {
     let constants = Constants::new(graph, program);
     let placed = PlacedProgram { graph, npu, program, placement, constants };
@@ -130,7 +130,7 @@ pub fn commands(graph: &CascaderGraph, npu: &EthosU, program: &Program, placemen
     runs(program).map(|run| Stream::new(&placed, memo, Vec::new()).run(run).1).collect()
 }
 
-/// The steps between calls and feeds.
+/// The steps between calls and handovers.
 fn runs(program: &Program) -> impl Iterator<Item = &[Step]> {
     program
         .steps
