@@ -177,8 +177,8 @@ _CAMERA = """  {{
         status = {prefix}_step(&job);
       }}
     }}
-    /* A beginning that is refused leaves no run, whatever the job held. */
-    memset(&job, 0xA5, sizeof job);
+    /* A beginning that is refused leaves no run, though the job says that one is at its first call. */
+    memset(&job, 0, sizeof job);
     if ({refused}) {{
       status = {prefix}_begin(&job, {absent});
       if (status >= 0 || {prefix}_step(&job) >= 0) return -99;
