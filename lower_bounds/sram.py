@@ -330,7 +330,8 @@ class GroupStates:
             return np.where(count > 0, high - low, 0) * self.bounds.bytes_of(tensor) // self._height(tensor)
         if tensor not in self.dying and tensor not in self.kept:
             count = np.where(count > 0, np.maximum(count, self.rolling[tensor]), 0)
-        return count * self.line_bytes[tensor]
+        there: Lines = count * self.line_bytes[tensor]
+        return there
 
     def _ending(self, tensor: int) -> Lines:
         """Bytes of a tensor that nobody in the group reads, by its lines made."""
@@ -363,7 +364,8 @@ class GroupStates:
         if child in self.dying:
             return self._there(child, lines[-1:], since)
         found = self._there(child, lines[None, :], since[:, None]) + self.below[child][None, :]
-        return np.where(lines[None, :] < until[:, None], NEVER, found).min(axis=1)
+        least: Lines = np.where(lines[None, :] < until[:, None], NEVER, found).min(axis=1)
+        return least
 
     def _states_above(self, tensor: int, rest: Lines, before: Lines, made: Lines) -> Lines:
         """The least bytes of a tensor and all that does not hang on it, where `rest` is that by its reader's lines.
@@ -372,4 +374,5 @@ class GroupStates:
         """
         need = self.needs[tensor]
         found = self._there(tensor, made[None, :], need.since[:, None]) + rest[:, None]
-        return np.where(need.until[:, None] > before[None, :], NEVER, found).min(axis=0)
+        least: Lines = np.where(need.until[:, None] > before[None, :], NEVER, found).min(axis=0)
+        return least
